@@ -1,0 +1,40 @@
+# Everything starts from a bare Python 3.11+: `make tune` and `make test` create .venv by themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := mmbsgd search_spaces workflows tests benchmarks
+
+.PHONY: tune test test-uncompiled lint types benchmark clean
+
+tune: .venv/installed
+	$(BIN)/mmbsgd train demo --budget 100 --mergees 3 --epochs 5
+
+test: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+# Numba's machine code is invisible to coverage: the same tests on small inputs, uncompiled.
+test-uncompiled: .venv/dev
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not compiled_only" -p no:cacheprovider
+	$(BIN)/coverage report --fail-under=85
+
+lint: .venv/dev
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+types: .venv/dev
+	$(BIN)/mypy
+
+benchmark: .venv/dev
+	$(BIN)/python benchmarks/solver.py
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

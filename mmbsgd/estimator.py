@@ -1,0 +1,247 @@
+"""MultiMergeSVC: the scikit-learn face of the solver."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mmbsgd.errors import InputError
+from mmbsgd.maintenance import STRATEGIES
+from mmbsgd.model import BudgetedModel
+from mmbsgd.rows import canonical, largest_magnitude, rows_of
+from mmbsgd.training import ENGINES, Trainer, Training
+
+LARGEST_VALUE = 1e15
+"""Squared distances of larger values leave float32's range."""
+
+# Float32, C-ordered or CSR: the very same memory where the input is already so.
+_FORM: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float32, "order": "C"}
+
+
+class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A Gaussian-kernel SVM with at most `budget` support vectors, trained by multi-merge BSGD.
+
+    Parameters
+    ----------
+    C : weight of the losses; lambda = 1 / (n C).
+    gamma : kernel width, exp(-gamma ||x - x'||^2); "scale" is 1 / (d * X.var()), "auto" 1 / d.
+    budget : B, the largest number of support vectors.
+    mergees : M, how many vectors one merge takes; 2 is plain BSGD. The paper advises 3 to 5.
+    maintenance : "cascade" (MM-BSGD), "gradient" (MM-GD), "projection" or "removal".
+    epochs : passes over the data, each in a fresh random order.
+    engine : "fast", or "paper" for the cost that the paper analyses.
+    bias : "calibrated" (the threshold of least training error) or "none".
+    across_signs : merge vectors of opposite signs too.
+    class_weight : dict, "balanced" or None.
+    random_state : seed or RandomState; the same seed gives the same bits.
+
+    After `fit`: `support_vectors_`, `dual_coef_`, `intercept_`, `classes_`, `n_features_in_`, `model_` (a
+    BudgetedModel to save) and `training_` (a report).
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "budget": [Interval(Integral, 1, None, closed="left")],
+        "mergees": [Interval(Integral, 2, None, closed="left")],
+        "maintenance": [StrOptions(set(STRATEGIES))],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "engine": [StrOptions(set(ENGINES))],
+        "bias": [StrOptions({"calibrated", "none"})],
+        "across_signs": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        gamma: float | str = "scale",
+        budget: int = 100,
+        mergees: int = 3,
+        maintenance: str = "cascade",
+        epochs: int = 1,
+        engine: str = "fast",
+        bias: str = "calibrated",
+        across_signs: bool = False,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.C = C
+        self.gamma = gamma
+        self.budget = budget
+        self.mergees = mergees
+        self.maintenance = maintenance
+        self.epochs = epochs
+        self.engine = engine
+        self.bias = bias
+        self.across_signs = across_signs
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Trains from scratch: `epochs` passes, then the bias."""
+        self._validate_params()
+        matrix, labels = self._labelled(X, y, reset=True)
+        self.classes_ = self._two_classes(np.unique(labels))
+        weights = self._signed_weights(matrix, labels, sample_weight)
+        self._start(matrix, len(labels))
+        rows = rows_of(matrix)
+        for _ in range(self.epochs):
+            self._trainer.run(rows, weights)
+        return self._finish(rows, weights)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        n_total: int | None = None,
+    ) -> Self:
+        """One pass over a portion of the data; the first call needs `classes` unless its rows have both.
+
+        The step size needs lambda = 1 / (n C), where n counts the rows of the whole data set: `n_total` says it in
+        the first call. Without it the first portion is taken for the whole, so that k calls with the same data are
+        `fit` with k epochs. The bias is calibrated on the portion just seen.
+        """
+        self._validate_params()
+        first = not hasattr(self, "_trainer")
+        matrix, labels = self._labelled(X, y, reset=first)
+        if first:
+            self.classes_ = self._two_classes(np.unique(labels if classes is None else np.asarray(classes)))
+        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
+            raise InputError(f"classes={classes!r} differ from those of the first call, {self.classes_!r}")
+        weights = self._signed_weights(matrix, labels, sample_weight)
+        if first:
+            if n_total is not None and n_total < 1:
+                raise InputError(f"n_total={n_total!r} must count the rows of the whole data set")
+            self._start(matrix, len(labels) if n_total is None else n_total)
+        rows = rows_of(matrix)
+        self._trainer.run(rows, weights)
+        return self._finish(rows, weights)
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """f(x) of every row; positive for classes_[1]."""
+        check_is_fitted(self)
+        return self.model_.decision_function(self._checked(validate_data(self, X, reset=False, **_FORM)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of every row."""
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _labelled(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Any, NDArray[Any]]:
+        matrix, labels = validate_data(self, X, y, reset=reset, **_FORM)
+        check_classification_targets(labels)
+        return self._checked(matrix), labels
+
+    def _checked(self, matrix: Any) -> Any:
+        if issparse(matrix):
+            matrix = canonical(matrix)
+        largest = float(largest_magnitude(rows_of(matrix).values))
+        if largest > LARGEST_VALUE:
+            raise InputError(
+                f"the largest value of X is {largest:.3g}; beyond {LARGEST_VALUE:.0e} distances leave the range of "
+                "float32: scale the data first, for example with sklearn.preprocessing.MinMaxScaler"
+            )
+        return matrix
+
+    def _two_classes(self, classes: NDArray[Any]) -> NDArray[Any]:
+        if len(classes) > 2:
+            raise InputError(
+                f"Only binary classification is supported. y has {len(classes)} classes ({_listed(classes)}): keep the "
+                "rows of two of them, or wrap the estimator in sklearn.multiclass.OneVsRestClassifier"
+            )
+        if len(classes) < 2:
+            raise InputError(
+                f"Classifier can't train when only one class is present: y holds {_listed(classes)} and nothing else; "
+                "pass rows of two classes"
+            )
+        return classes
+
+    def _signed_weights(
+        self, matrix: Any, labels: NDArray[Any], sample_weight: ArrayLike | None
+    ) -> NDArray[np.float32]:
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise InputError(f"y holds {_listed(unknown)}, which is not among the classes {_listed(self.classes_)}")
+        weights = _check_sample_weight(sample_weight, matrix, dtype=np.float64, ensure_non_negative=True)
+        positive = labels == self.classes_[1]
+        if self.class_weight is not None:
+            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels, sample_weight=None)
+            weights = weights * np.where(positive, by_class[1], by_class[0])
+        if not weights.any():
+            raise InputError("every sample weight is zero: nothing to train on")
+        return np.where(positive, weights, -weights).astype(np.float32)
+
+    def _start(self, matrix: Any, total: int) -> None:
+        self._trainer = Trainer(
+            width=matrix.shape[1],
+            regularization=1.0 / (total * self.C),
+            gamma=self._width_of_kernel(matrix),
+            budget=int(self.budget),
+            mergees=int(self.mergees),
+            maintenance=self.maintenance,
+            across_signs=bool(self.across_signs),
+            engine=self.engine,
+            seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
+        )
+
+    def _finish(self, rows: Any, weights: NDArray[np.float32]) -> Self:
+        if self.bias == "calibrated":
+            self._trainer.calibrate(rows, weights)
+        model = self._trainer.model()
+        self.model_ = BudgetedModel(
+            model.support_vectors, model.coefficients, model.bias, model.gamma, tuple(self.classes_)
+        )
+        self.support_vectors_ = self.model_.support_vectors
+        self.dual_coef_ = self.model_.coefficients[None, :]
+        self.intercept_ = np.array([self.model_.bias])
+        self.gamma_ = self.model_.gamma
+        self.training_: Training = self._trainer.report()
+        return self
+
+    def _width_of_kernel(self, matrix: Any) -> float:
+        if not isinstance(self.gamma, str):
+            return float(self.gamma)
+        if self.gamma == "auto":
+            return 1.0 / matrix.shape[1]
+        return scale_gamma(matrix)
+
+
+def scale_gamma(matrix: Any) -> float:
+    """1 / (d * variance of all entries), as in scikit-learn's SVC, in memory that does not grow with the data."""
+    rows, width = matrix.shape
+    values = rows_of(matrix).values
+    total = squares = 0.0
+    for start in range(0, values.size, 1 << 20):
+        portion = values[start : start + (1 << 20)].astype(np.float64)
+        total += float(portion.sum())
+        squares += float(portion @ portion)
+    entries = rows * width
+    variance = max(squares / entries - (total / entries) ** 2, 0.0)
+    if variance == 0.0:
+        return 1.0
+    return min(max(1.0 / (width * variance), 1e-30), 1e30)
+
+
+def _listed(values: NDArray[Any]) -> str:
+    shown = ", ".join(repr(value.item() if isinstance(value, np.generic) else value) for value in values[:10])
+    return shown + (", …" if len(values) > 10 else "")
+
+
+__all__ = ["MultiMergeSVC", "scale_gamma"]

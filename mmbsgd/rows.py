@@ -1,0 +1,82 @@
+"""Training and test rows as compiled kernels see them: dense and CSR input in one form, without a copy.
+
+Row r is a run of values and the features they belong to. For CSR these are slices of the matrix's own arrays. For
+a dense matrix every row has all features, so one list of feature numbers serves them all: `starts` is empty and row
+r begins at r * width. Kernels are therefore compiled once, and dense and CSR input give the same bits.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, csr_matrix, issparse
+
+from mmbsgd._compile import kernel
+from mmbsgd.lanes import item
+
+
+class Rows(NamedTuple):
+    values: NDArray[np.float32]  # (n * width,) dense, (non-zeros,) CSR
+    features: NDArray[np.int32]  # (width,) dense, (non-zeros,) CSR
+    starts: NDArray[np.int64]  # () dense, (n + 1,) CSR
+    width: int  # d
+
+
+class Span(NamedTuple):
+    """Where one row lies: values[value : value + length], features[feature : feature + length]."""
+
+    value: int
+    feature: int
+    length: int
+
+
+def rows_of(matrix: Any) -> Rows:
+    """A view of a C-ordered dense or a canonical CSR float32 matrix."""
+    if issparse(matrix):
+        starts = matrix.indptr.astype(np.int64, copy=False)
+        return Rows(_frozen(matrix.data), _frozen(matrix.indices), _frozen(starts), matrix.shape[1])
+    width = matrix.shape[1]
+    features = np.arange(width, dtype=np.int32)
+    return Rows(_frozen(matrix.reshape(-1)), _frozen(features), _frozen(np.empty(0, np.int64)), width)
+
+
+def canonical(matrix: csr_matrix | csr_array) -> csr_matrix | csr_array:
+    """CSR with ascending features and none twice; a copy only where the input has neither."""
+    if matrix.has_canonical_format:
+        return matrix
+    matrix = matrix.copy()
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    # Read-only arrays are another type to Numba: data mapped from disk or shared memory is read-only, so that all is.
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def span(rows: Rows, row: int) -> Span:
+    if rows.starts.shape[0] == 0:
+        return Span(row * rows.width, 0, rows.width)
+    start = item(rows.starts, row)
+    return Span(start, start, item(rows.starts, row + 1) - start)
+
+
+@kernel
+def squared_norm(rows: Rows, row: Span) -> np.float32:
+    # One fused sum in feature order, as the margins take it: a row's distance to itself is then exactly zero.
+    norm = np.float32(0.0)
+    for k in range(row.length):
+        value = item(rows.values, row.value + k)
+        norm = np.float32(value * value + norm)
+    return norm
+
+
+@kernel
+def largest_magnitude(values: NDArray[np.float32]) -> np.float32:
+    largest = np.float32(0.0)
+    for value in values:
+        largest = max(largest, abs(value))
+    return largest

@@ -1,0 +1,116 @@
+"""The support vectors while they are being learnt: slots that are filled, moved and freed.
+
+    B            budget; there are B + 1 slots, because maintenance starts when the budget is exceeded by one
+    d            features
+    beta_j       lambda * t * alpha_j: constant between changes, so that no step rescales anything
+    points       (slots, d)             row by row, for merging
+    columns      (blocks, d, LANES)     the same values feature by feature, for margins; flat
+    norms        (blocks * LANES,)      squared norms
+    distances    (blocks * LANES,)      squared distances of the latest row to every slot
+
+An empty slot has beta = 0 and therefore adds nothing to a margin.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmbsgd._compile import kernel
+from mmbsgd.lanes import LANES, aligned, padded
+
+# Places in `state`.
+COUNT, POSITIVE, BLOCKS, FREE, PRECISE, BORN = range(6)
+
+PRECISE_FROM = 1024.0
+"""Where gamma * ||x||^2 exceeds this, ||x||^2 + ||s||^2 - 2<x, s> loses too many digits of float32: its error in the
+exponent is about gamma * ||x||^2 * 2^-23. From then on distances are sums of squared differences."""
+
+
+class Support(NamedTuple):
+    points: NDArray[np.float32]
+    columns: NDArray[np.float32]
+    norms: NDArray[np.float32]
+    beta: NDArray[np.float32]
+    born: NDArray[np.float32]  # (blocks * LANES,) how many vectors were inserted before this one
+    distances: NDArray[np.float32]
+    free: NDArray[np.int64]  # (slots,) a stack of empty slots
+    state: NDArray[np.int64]
+    dense_row: NDArray[np.float32]  # (d,) scratch
+    values: NDArray[np.float32]  # (d + 1,) scratch: the non-zeros of a point
+    features: NDArray[np.int32]  # (d + 1,) scratch: and where they are
+    gamma: float
+
+
+def empty_support(budget: int, width: int, gamma: float) -> Support:
+    slots = budget + 1
+    lanes = padded(slots)
+    state = np.zeros(6, np.int64)
+    state[FREE] = slots
+    return Support(
+        points=np.zeros((slots, width), np.float32),
+        columns=aligned(lanes * width),
+        norms=aligned(lanes),
+        beta=aligned(lanes),
+        born=aligned(lanes),
+        distances=aligned(lanes),
+        free=np.arange(slots, dtype=np.int64)[::-1].copy(),
+        state=state,
+        dense_row=np.zeros(width, np.float32),
+        values=np.zeros(width + 1, np.float32),
+        features=np.zeros(width + 1, np.int32),
+        gamma=gamma,
+    )
+
+
+@kernel
+def occupy(support: Support, beta: float) -> int:
+    """Takes an empty slot; its point, norm and column are the caller's to write."""
+    state = support.state
+    state[FREE] -= 1
+    slot = support.free[state[FREE]]
+    support.beta[slot] = beta
+    support.born[slot] = state[BORN]
+    state[BORN] += 1
+    state[COUNT] += 1
+    state[POSITIVE] += beta > 0.0
+    state[BLOCKS] = max(state[BLOCKS], slot // LANES + 1)
+    return slot
+
+
+@kernel
+def release(support: Support, slot: int) -> None:
+    state = support.state
+    state[POSITIVE] -= support.beta[slot] > 0.0
+    state[COUNT] -= 1
+    support.beta[slot] = np.float32(0.0)
+    support.free[state[FREE]] = slot
+    state[FREE] += 1
+
+
+@kernel
+def set_beta(support: Support, slot: int, beta: float) -> None:
+    """Changes a coefficient; a vector whose coefficient vanishes frees its slot."""
+    rounded = np.float32(beta)
+    if rounded == 0.0:
+        release(support, slot)
+    else:
+        support.state[POSITIVE] += (rounded > 0.0) - (support.beta[slot] > 0.0)
+        support.beta[slot] = rounded
+
+
+@kernel
+def set_norm(support: Support, slot: int, norm: float) -> None:
+    support.norms[slot] = norm
+    if support.gamma * norm > PRECISE_FROM:
+        support.state[PRECISE] = 1
+
+
+@kernel
+def publish(support: Support, slot: int) -> None:
+    """Writes a slot's point into the columns that margins read."""
+    points, columns = support.points, support.columns
+    width = points.shape[1]
+    place = (slot // LANES) * width * LANES + slot % LANES
+    for feature in range(width):
+        columns[place + feature * LANES] = points[slot, feature]

@@ -1,0 +1,159 @@
+"""A training from start to end: passes in Python's hands, everything inside a pass compiled.
+
+`Trainer` holds what is being learnt and can be fed rows in any number of portions; `Training` is its report.
+"""
+
+import math
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmbsgd.bias import calibrated_bias
+from mmbsgd.gaussian import margins, tile_for
+from mmbsgd.lanes import LANES
+from mmbsgd.maintenance import STRATEGIES, Policy, bench_for
+from mmbsgd.model import BudgetedModel
+from mmbsgd.rows import Rows
+from mmbsgd.sgd import (
+    KERNEL_EVALUATIONS,
+    MAINTENANCE_CALLS,
+    MAINTENANCE_TICKS,
+    MERGES,
+    PASS_TICKS,
+    STEPS,
+    VIOLATIONS,
+    empty_tally,
+    run_pass,
+)
+from mmbsgd.support import BLOCKS, COUNT, empty_support, publish
+
+ENGINES = ("fast", "paper")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training did and what it cost."""
+
+    steps: int
+    margin_violations: int
+    maintenance_calls: int
+    merges: int
+    kernel_evaluations: int
+    support_vectors: int
+    seconds: float
+    """Passes and bias together; compilation never counts."""
+    maintenance_seconds: float
+    bias_seconds: float
+    mean_gradient_error: float
+    """The mean of ||E_t|| = ||Delta_t|| / eta_t over all steps, called E-bar in Theorem 1."""
+    largest_gradient_error: float
+    """Theorem 1 assumes that it is at most 1."""
+    theorem_bound: float
+    """Theorem 1: how far the mean loss along the way can be above the optimum's."""
+
+    @property
+    def maintenance_share(self) -> float:
+        return self.maintenance_seconds / self.seconds if self.seconds else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "maintenance_share": self.maintenance_share}
+
+
+def theorem_bound(regularization: float, steps: int, mean_gradient_error: float) -> float:
+    """(lambda U + 2)^2 (ln N + 1) / (2 lambda N) + 2 U E, U = 2 / lambda for lambda <= 4, else lambda^-1/2."""
+    if steps == 0:
+        return math.inf
+    radius = 2.0 / regularization if regularization <= 4.0 else regularization**-0.5
+    optimisation = (regularization * radius + 2.0) ** 2 * (math.log(steps) + 1.0) / (2.0 * regularization * steps)
+    return optimisation + 2.0 * radius * mean_gradient_error
+
+
+class Trainer:
+    """Budgeted SGD over portions of rows: `run` any number of passes, then `calibrate`, then `model`."""
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        regularization: float,
+        gamma: float,
+        budget: int,
+        mergees: int = 3,
+        maintenance: str = "cascade",
+        across_signs: bool = False,
+        engine: str = "fast",
+        seed: int = 0,
+    ) -> None:
+        self.regularization = regularization
+        self.policy = Policy(STRATEGIES[maintenance], budget, mergees, across_signs, engine == "paper")
+        self.support = empty_support(budget, width, gamma)
+        self.bench = bench_for(self.policy)
+        self.tally = empty_tally()
+        self.generator = np.random.default_rng(seed)
+        self.bias = 0.0  # in units of beta
+        self._pass_seconds = self._bias_seconds = 0.0
+        self._calibration_evaluations = 0
+
+    def run(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
+        """One pass over the rows in a fresh random order."""
+        began = time.perf_counter()
+        order = self.generator.permutation(len(signed_weights))
+        run_pass(
+            rows, signed_weights, order, self.regularization, self.support, self.policy, self.bench, self.tally
+        )
+        self._pass_seconds += time.perf_counter() - began
+
+    def scores(self, rows: Rows, count: int) -> NDArray[np.float32]:
+        """sum_j beta_j k(s_j, x_i) of the current vectors."""
+        if self.policy.paper:
+            self._publish_all()
+        out = np.empty(count, np.float32)
+        margins(rows, 0, self.support, tile_for(rows), out)
+        self._calibration_evaluations += count * int(self.support.state[COUNT])
+        return out
+
+    def calibrate(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
+        """Sets the bias to the threshold of least error on these rows."""
+        began = time.perf_counter()
+        self.bias = calibrated_bias(self.scores(rows, len(signed_weights)), signed_weights)
+        self._bias_seconds += time.perf_counter() - began
+
+    def model(self) -> BudgetedModel:
+        support = self.support
+        occupied = np.flatnonzero(support.beta[: support.points.shape[0]])
+        shrinking = 1.0 / (self.regularization * max(int(self.tally.counters[STEPS]), 1))
+        return BudgetedModel(
+            support_vectors=support.points[occupied],
+            coefficients=support.beta[occupied].astype(np.float64) * shrinking,
+            bias=self.bias * shrinking,
+            gamma=support.gamma,
+        )
+
+    def report(self) -> Training:
+        counters, errors = self.tally.counters, self.tally.errors
+        steps = int(counters[STEPS])
+        mean_error = float(errors[0]) / max(steps, 1)
+        share = counters[MAINTENANCE_TICKS] / max(int(counters[PASS_TICKS]), 1)
+        return Training(
+            steps=steps,
+            margin_violations=int(counters[VIOLATIONS]),
+            maintenance_calls=int(counters[MAINTENANCE_CALLS]),
+            merges=int(counters[MERGES]),
+            kernel_evaluations=int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations,
+            support_vectors=int(self.support.state[COUNT]),
+            seconds=self._pass_seconds + self._bias_seconds,
+            maintenance_seconds=self._pass_seconds * float(share),
+            bias_seconds=self._bias_seconds,
+            mean_gradient_error=mean_error,
+            largest_gradient_error=float(errors[1]),
+            theorem_bound=theorem_bound(self.regularization, steps, mean_error),
+        )
+
+    def _publish_all(self) -> None:
+        # The paper's engine keeps no columns: write them before scoring in bulk.
+        for slot in range(self.support.points.shape[0]):
+            publish(self.support, slot)
+        self.support.state[BLOCKS] = len(self.support.beta) // LANES

@@ -1,0 +1,1 @@
+"""The jobs around the solver, and the `mmbsgd` command."""
