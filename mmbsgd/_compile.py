@@ -9,10 +9,14 @@ Kernels are compiled without Numba's memory runtime: one that allocates does not
 arrays to another kernel counts no references (with them, calls took longer than the work they called for).
 """
 
+import hashlib
 from collections.abc import Callable
-from typing import TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.dispatcher import Dispatcher
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -20,16 +24,50 @@ IN_ORDER = {"contract"}
 ANY_ORDER = {"contract", "reassoc", "nsz"}
 
 
+def _fingerprint_of_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES = _fingerprint_of_sources()
+
+
+class _PackageCache(FunctionCache):  # type: ignore[misc]
+    """Machine code on disk that is thrown away when any module of the package changes.
+
+    Numba's own cache looks at a function's module alone, but a kernel contains the kernels it calls: after an edit
+    elsewhere it would go on running the old ones, with other array layouts than the rest of the package.
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__(function)
+        self._cache_file = IndexDataCacheFile(
+            cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=_SOURCES
+        )
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    dispatcher = njit(function, error_model="numpy", **options)
+    if isinstance(dispatcher, Dispatcher):
+        try:
+            dispatcher._cache = _PackageCache(function)
+        except RuntimeError:  # no folder to write to: compile in every process
+            pass
+    return cast(Kernel, dispatcher)
+
+
 def kernel(function: Kernel) -> Kernel:
-    """Compiles a free function over arrays and scalars, and caches the machine code on disk."""
-    return cast(Kernel, njit(function, cache=True, error_model="numpy", fastmath=IN_ORDER, _nrt=False))
+    """Compiles a free function over arrays and scalars, and keeps the machine code on disk."""
+    return _compiled(function, fastmath=IN_ORDER, _nrt=False)
 
 
 def summing_kernel(function: Kernel) -> Kernel:
     """The same for sums that may be taken in any order."""
-    return cast(Kernel, njit(function, cache=True, error_model="numpy", fastmath=ANY_ORDER, _nrt=False))
+    return _compiled(function, fastmath=ANY_ORDER, _nrt=False)
 
 
 def allocating_kernel(function: Kernel) -> Kernel:
     """For the rare call into linear algebra that needs memory of its own."""
-    return cast(Kernel, njit(function, cache=True, error_model="numpy", fastmath=IN_ORDER, _nrt=True))
+    return _compiled(function, fastmath=IN_ORDER, _nrt=True)
