@@ -11,12 +11,15 @@ arrays to another kernel counts no references (with them, calls took longer than
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.dispatcher import Dispatcher
+
+from mmbsgd import _lowering as _lowering  # kernels may use lanes
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -34,7 +37,7 @@ def _fingerprint_of_sources() -> str:
 _SOURCES = _fingerprint_of_sources()
 
 
-class _PackageCache(FunctionCache):  # type: ignore[misc]
+class _PackageCache(FunctionCache):
     """Machine code on disk that is thrown away when any module of the package changes.
 
     Numba's own cache looks at a function's module alone, but a kernel contains the kernels it calls: after an edit
@@ -47,14 +50,24 @@ class _PackageCache(FunctionCache):  # type: ignore[misc]
             cache_path=self._cache_path, filename_base=self._impl.filename_base, source_stamp=_SOURCES
         )
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a damaged file fails to unpickle in any way it likes: compile anew
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):  # a full disk costs the next process its time, not this one its training
+            super().save_overload(sig, data)
+
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     dispatcher = njit(function, error_model="numpy", **options)
     if isinstance(dispatcher, Dispatcher):
-        try:
-            dispatcher._cache = _PackageCache(function)
-        except RuntimeError:  # no folder to write to: compile in every process
-            pass
+        with suppress(RuntimeError):  # no folder to write to: compile in every process
+            dispatcher._cache = _PackageCache(function)  # type: ignore[attr-defined]
     return cast(Kernel, dispatcher)
 
 

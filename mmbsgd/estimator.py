@@ -186,7 +186,8 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights = weights * np.where(positive, by_class[1], by_class[0])
         if not weights.any():
             raise InputError("every sample weight is zero: nothing to train on")
-        return np.where(positive, weights, -weights).astype(np.float32)
+        signed: NDArray[np.float32] = np.where(positive, weights, -weights).astype(np.float32)
+        return signed
 
     def _start(self, matrix: Any, total: int) -> None:
         self._trainer = Trainer(
@@ -219,7 +220,7 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.gamma == "auto":
-            return 1.0 / matrix.shape[1]
+            return 1.0 / float(matrix.shape[1])
         return scale_gamma(matrix)
 
 
@@ -236,7 +237,7 @@ def scale_gamma(matrix: Any) -> float:
     variance = max(squares / entries - (total / entries) ** 2, 0.0)
     if variance == 0.0:
         return 1.0
-    return min(max(1.0 / (width * variance), 1e-30), 1e30)
+    return float(min(max(1.0 / (width * variance), 1e-30), 1e30))
 
 
 def _listed(values: NDArray[Any]) -> str:

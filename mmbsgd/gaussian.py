@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
-from mmbsgd.lanes import LANES, aligned, exp2, item, load, maximum, splat, store, total
+from mmbsgd.lanes import LANES, Lanes, Scalar, Values, aligned, exp2, item, load, maximum, splat, store, total
 from mmbsgd.rows import Rows, Span, span, squared_norm
 from mmbsgd.support import BLOCKS, PRECISE, Support
 
@@ -22,7 +22,7 @@ LOG2_E = math.log2(math.e)
 
 
 @kernel
-def squared_distances(rows: Rows, row: Span, norm: float, support: Support, out: NDArray[np.float32]) -> None:
+def squared_distances(rows: Rows, row: Span, norm: Scalar, support: Support, out: NDArray[np.float32]) -> None:
     """out[j] = ||row - s_j||^2 for every slot j of the occupied blocks."""
     if support.state[PRECISE]:
         scatter(rows, row, support.dense_row)
@@ -39,7 +39,8 @@ def squared_distances(rows: Rows, row: Span, norm: float, support: Support, out:
 
 
 @kernel
-def _product_block(rows, row, row_norm, columns, norms, block):  # type: ignore[no-untyped-def]
+def _product_block(rows: Rows, row: Span, row_norm: Lanes, columns: Values, norms: Values, block: int) -> Lanes:
+    """Squared distances of one row to one block."""
     first = block * rows.width
     products = splat(np.float32(0.0))
     for k in range(row.length):
@@ -49,7 +50,9 @@ def _product_block(rows, row, row_norm, columns, norms, block):  # type: ignore[
 
 
 @kernel
-def _two_product_blocks(rows, row, row_norm, columns, norms, block, out):  # type: ignore[no-untyped-def]
+def _two_product_blocks(
+    rows: Rows, row: Span, row_norm: Lanes, columns: Values, norms: Values, block: int, out: Values
+) -> None:
     """Two blocks at once: enough independent sums to hide the latency of a fused multiply-add."""
     first, second = block * rows.width, (block + 1) * rows.width
     products = splat(np.float32(0.0))
@@ -66,7 +69,8 @@ def _two_product_blocks(rows, row, row_norm, columns, norms, block, out):  # typ
 
 
 @kernel
-def _difference_block(dense_row, columns, block):  # type: ignore[no-untyped-def]
+def _difference_block(dense_row: Values, columns: Values, block: int) -> Lanes:
+    """The same from a dense row, without cancellation."""
     width = dense_row.shape[0]
     first = block * width * LANES
     squares = splat(np.float32(0.0))
@@ -111,7 +115,9 @@ class Tile(NamedTuple):
 def tile_for(rows: Rows) -> Tile:
     longest = int(np.diff(rows.starts).max(initial=0)) if rows.starts.size else rows.width
     shape = (longest, ROWS_AT_ONCE)
-    return Tile(np.zeros(shape, np.float32), np.zeros(shape, np.int32), aligned(ROWS_AT_ONCE), aligned(ROWS_AT_ONCE * LANES))
+    return Tile(
+        np.zeros(shape, np.float32), np.zeros(shape, np.int32), aligned(ROWS_AT_ONCE), aligned(ROWS_AT_ONCE * LANES)
+    )
 
 
 @kernel
@@ -151,7 +157,7 @@ def _fill(tile: Tile, rows: Rows, first: int, count: int) -> int:
 
 
 @kernel
-def _add_block(tile, length, count, support, block, scale):  # type: ignore[no-untyped-def]
+def _add_block(tile: Tile, length: int, count: int, support: Support, block: int, scale: Lanes) -> None:
     """sums[i] += beta_j k(s_j, x_i) for the lanes j of one block; two rows at a time hide latencies."""
     values, features, columns = tile.values.reshape(-1), tile.features.reshape(-1), support.columns
     first = block * support.points.shape[1]
@@ -173,7 +179,9 @@ def _add_block(tile, length, count, support, block, scale):  # type: ignore[no-u
 
 
 @kernel
-def _add_block_precisely(rows, first, count, support, block, scale, sums):  # type: ignore[no-untyped-def]
+def _add_block_precisely(
+    rows: Rows, first: int, count: int, support: Support, block: int, scale: Lanes, sums: Values
+) -> None:
     beta = load(support.beta, block * LANES)
     for i in range(count):
         scatter(rows, span(rows, first + i), support.dense_row)

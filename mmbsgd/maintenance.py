@@ -17,8 +17,15 @@ from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
 from mmbsgd.gaussian import squared_distances
-from mmbsgd.lanes import LANES, aligned, choose, item, least, load, maximum, minimum, padded, splat, store
-from mmbsgd.merging import BOUND_SLACK, DEGRADATION_TABLE, best_h, degradation_bounds, table_degradation, weight_degradation
+from mmbsgd.lanes import LANES, Values, aligned, choose, item, least, load, maximum, minimum, padded, splat, store
+from mmbsgd.merging import (
+    BOUND_SLACK,
+    DEGRADATION_TABLE,
+    best_h,
+    degradation_bounds,
+    table_degradation,
+    weight_degradation,
+)
 from mmbsgd.multimerge import cascade, gradient
 from mmbsgd.paper import point_distance, point_norm, searched_degradation
 from mmbsgd.projection import project, refresh_inverse
@@ -210,7 +217,7 @@ def _bound_candidates(support: Support, first: int, across_signs: bool, wanted: 
 
 
 @kernel
-def _rank(values, rank):  # type: ignore[no-untyped-def]
+def _rank(values: Values, rank: int) -> np.float32:
     """The rank-th smallest value; reorders its argument."""
     for place in range(rank):
         lowest = place
@@ -218,7 +225,7 @@ def _rank(values, rank):  # type: ignore[no-untyped-def]
             if item(values, i) < item(values, lowest):
                 lowest = i
         values[place], values[lowest] = values[lowest], values[place]
-    return values[rank - 1]
+    return np.float32(values[rank - 1])
 
 
 @kernel
@@ -270,7 +277,7 @@ def merge(support: Support, policy: Policy, bench: Bench, count: int) -> float:
 
 
 @kernel
-def combine(points, mergees, shares, count, out):  # type: ignore[no-untyped-def]
+def combine(points: Values, mergees: NDArray[np.int64], shares: NDArray[np.float64], count: int, out: Values) -> None:
     """out = sum_i c_i x_i"""
     for feature in range(out.shape[0]):
         out[feature] = np.float32(0.0)

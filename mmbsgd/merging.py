@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
-from mmbsgd.lanes import splat
+from mmbsgd.lanes import Lanes, splat
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 GOLDEN_STEPS = 32
@@ -81,10 +81,8 @@ def golden_section(ratio: float, reach: float) -> float:
 @kernel
 def best_h(ratio: float, reach: float) -> float:
     low, high = bracket(ratio, reach)
-    if reach < 1.0:
-        h = max(low, ratio / max(1.0 + ratio, 1e-9))  # the solution for coinciding points
-    else:
-        h = ratio * math.exp(-reach)  # near it for distant ones; h = 1/2 is stationary too where ratio = 1
+    # Start from the solution for coinciding points or, left of h = 1/2 (stationary too where ratio = 1), distant ones.
+    h = max(low, ratio / max(1.0 + ratio, 1e-9)) if reach < 1.0 else ratio * math.exp(-reach)
     for _ in range(NEWTON_STEPS):
         pull = ratio * math.exp(-reach * (1.0 - 2.0 * h))
         slope = pull * (1.0 - h) - h
@@ -151,14 +149,15 @@ def table_degradation(a: float, b: float, reach: float, table: NDArray[np.float3
     y, x = row - i, column - j
     upper = table[i, j] * (1.0 - x) + table[i, j + 1] * x
     lower = table[i + 1, j] * (1.0 - x) + table[i + 1, j + 1] * x
-    return a * a * u * u * (upper * (1.0 - y) + lower * y)
+    return float(a * a * u * u * (upper * (1.0 - y) + lower * y))
 
 
 @kernel
-def degradation_bounds(a, b, reach):  # type: ignore[no-untyped-def]
+def degradation_bounds(a: Lanes, b: Lanes, reach: Lanes) -> Lanes:
     """For each lane of b a lower bound on loss / a^2, at most a third below it. Equal signs, reach up to 1e4."""
     one, two = splat(np.float32(1.0)), splat(np.float32(2.0))
     squares = reach * reach
     twice = squares + squares
     bend = (one + twice) / (one + a / b + twice)
-    return two * squares * bend * bend / (one + splat(np.float32(4.0 / 3.0)) * reach + twice)
+    bounds: Lanes = two * squares * bend * bend / (one + splat(np.float32(4.0 / 3.0)) * reach + twice)
+    return bounds

@@ -10,13 +10,14 @@ import numpy as np
 
 from mmbsgd._compile import kernel, summing_kernel
 from mmbsgd.gaussian import scatter
+from mmbsgd.lanes import Scalar, Values
 from mmbsgd.merging import golden_section, weight_degradation
 from mmbsgd.rows import Rows, Span
 from mmbsgd.support import PRECISE, Support
 
 
 @summing_kernel
-def paper_margin(rows: Rows, row: Span, norm: float, support: Support) -> float:
+def paper_margin(rows: Rows, row: Span, norm: Scalar, support: Support) -> float:
     """sum_j beta_j k(s_j, x), one support vector after the other; leaves the distances behind."""
     points, distances = support.points, support.distances
     precise = support.state[PRECISE] != 0
@@ -33,14 +34,14 @@ def paper_margin(rows: Rows, row: Span, norm: float, support: Support) -> float:
             product = np.float32(0.0)
             for k in range(row.length):
                 product += rows.values[row.value + k] * points[slot, rows.features[row.feature + k]]
-            distance = max(norm + support.norms[slot] - product - product, 0.0)
+            distance = max(np.float32(norm + support.norms[slot] - product - product), np.float32(0.0))
         distances[slot] = distance
         result += support.beta[slot] * math.exp(-support.gamma * distance)
     return result
 
 
 @summing_kernel
-def point_distance(left, right):  # type: ignore[no-untyped-def]
+def point_distance(left: Values, right: Values) -> np.float32:
     """||left - right||^2 of two dense points."""
     squares = np.float32(0.0)
     for feature in range(left.shape[0]):
@@ -50,7 +51,7 @@ def point_distance(left, right):  # type: ignore[no-untyped-def]
 
 
 @summing_kernel
-def point_norm(point):  # type: ignore[no-untyped-def]
+def point_norm(point: Values) -> np.float32:
     squares = np.float32(0.0)
     for feature in range(point.shape[0]):
         squares += point[feature] * point[feature]
@@ -60,7 +61,7 @@ def point_norm(point):  # type: ignore[no-untyped-def]
 @kernel
 def searched_degradation(support: Support, first: int, partner: int) -> float:
     """The least weight degradation of merging two slots, by golden section on a fresh kernel value."""
-    reach = support.gamma * point_distance(support.points[first], support.points[partner])
+    reach = float(support.gamma * point_distance(support.points[first], support.points[partner]))
     a, b = float(support.beta[first]), float(support.beta[partner])
     if abs(a) > abs(b):
         a, b = b, a

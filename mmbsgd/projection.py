@@ -72,7 +72,7 @@ def project(support: Support, slot: int, inverse: NDArray[np.float64], column: N
             set_beta(support, j, changed if changed != 0.0 else _KEPT)
     release(support, slot)
     shrink_inverse(slot, inverse, column)
-    return beta * beta * max(1.0 / pivot - RIDGE - RIDGE * squares, 0.0)
+    return float(beta * beta * max(1.0 / pivot - RIDGE - RIDGE * squares, 0.0))
 
 
 @allocating_kernel

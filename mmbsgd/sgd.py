@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
 from mmbsgd.gaussian import margin, scatter, squared_distances
-from mmbsgd.lanes import LANES, choose, least, load, minimum, prefetch, splat, ticks
+from mmbsgd.lanes import LANES, Scalar, choose, least, load, minimum, prefetch, splat, ticks
 from mmbsgd.maintenance import PROJECTION, Bench, Policy, maintain
 from mmbsgd.paper import paper_margin
 from mmbsgd.projection import extend_inverse, shrink_inverse
@@ -58,10 +58,10 @@ def run_pass(
         weight = signed_weights[order[place]]
         norm = squared_norm(rows, row)
         if policy.paper:
-            score = paper_margin(rows, row, norm, support)
+            score = float(paper_margin(rows, row, norm, support))
         else:
             squared_distances(rows, row, norm, support, support.distances)
-            score = margin(support)
+            score = float(margin(support))
         counters[KERNEL_EVALUATIONS] += support.state[COUNT]
         direction = 1.0 if weight > 0.0 else -1.0
         if direction * score < regularization * counters[STEPS] and weight != 0.0:
@@ -72,7 +72,7 @@ def run_pass(
 
 @kernel
 def _step(
-    rows: Rows, row: Span, norm: float, weight: float, support: Support, policy: Policy, bench: Bench, tally: Tally
+    rows: Rows, row: Span, norm: Scalar, weight: Scalar, support: Support, policy: Policy, bench: Bench, tally: Tally
 ) -> None:
     counters = tally.counters
     twin = _coincident(support)

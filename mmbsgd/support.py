@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
-from mmbsgd.lanes import LANES, aligned, padded
+from mmbsgd.lanes import LANES, Scalar, aligned, padded
 
 # Places in `state`.
 COUNT, POSITIVE, BLOCKS, FREE, PRECISE, BORN = range(6)
@@ -64,11 +64,11 @@ def empty_support(budget: int, width: int, gamma: float) -> Support:
 
 
 @kernel
-def occupy(support: Support, beta: float) -> int:
+def occupy(support: Support, beta: Scalar) -> int:
     """Takes an empty slot; its point, norm and column are the caller's to write."""
     state = support.state
     state[FREE] -= 1
-    slot = support.free[state[FREE]]
+    slot = int(support.free[state[FREE]])
     support.beta[slot] = beta
     support.born[slot] = state[BORN]
     state[BORN] += 1
@@ -89,7 +89,7 @@ def release(support: Support, slot: int) -> None:
 
 
 @kernel
-def set_beta(support: Support, slot: int, beta: float) -> None:
+def set_beta(support: Support, slot: int, beta: Scalar) -> None:
     """Changes a coefficient; a vector whose coefficient vanishes frees its slot."""
     rounded = np.float32(beta)
     if rounded == 0.0:
@@ -100,7 +100,7 @@ def set_beta(support: Support, slot: int, beta: float) -> None:
 
 
 @kernel
-def set_norm(support: Support, slot: int, norm: float) -> None:
+def set_norm(support: Support, slot: int, norm: Scalar) -> None:
     support.norms[slot] = norm
     if support.gamma * norm > PRECISE_FROM:
         support.state[PRECISE] = 1

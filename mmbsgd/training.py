@@ -101,9 +101,7 @@ class Trainer:
         """One pass over the rows in a fresh random order."""
         began = time.perf_counter()
         order = self.generator.permutation(len(signed_weights))
-        run_pass(
-            rows, signed_weights, order, self.regularization, self.support, self.policy, self.bench, self.tally
-        )
+        run_pass(rows, signed_weights, order, self.regularization, self.support, self.policy, self.bench, self.tally)
         self._pass_seconds += time.perf_counter() - began
 
     def scores(self, rows: Rows, count: int) -> NDArray[np.float32]:
