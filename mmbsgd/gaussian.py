@@ -107,16 +107,21 @@ class Tile(NamedTuple):
     """ROWS_AT_ONCE rows, padded to one length with zeros so that loops over them are alike, and their sums."""
 
     values: NDArray[np.float32]  # (longest, ROWS_AT_ONCE)
-    features: NDArray[np.int32]  # (longest, ROWS_AT_ONCE)
+    places: NDArray[np.int64]  # (longest, ROWS_AT_ONCE) feature * LANES
     norms: NDArray[np.float32]  # (ROWS_AT_ONCE,)
+    distances: NDArray[np.float32]  # (ROWS_AT_ONCE * LANES,)
     sums: NDArray[np.float32]  # (ROWS_AT_ONCE * LANES,)
 
 
 def tile_for(rows: Rows) -> Tile:
     longest = int(np.diff(rows.starts).max(initial=0)) if rows.starts.size else rows.width
-    shape = (longest, ROWS_AT_ONCE)
+    shape, lanes = (longest, ROWS_AT_ONCE), ROWS_AT_ONCE * LANES
     return Tile(
-        np.zeros(shape, np.float32), np.zeros(shape, np.int32), aligned(ROWS_AT_ONCE), aligned(ROWS_AT_ONCE * LANES)
+        values=np.zeros(shape, np.float32),
+        places=np.zeros(shape, np.int64),
+        norms=aligned(ROWS_AT_ONCE),
+        distances=aligned(lanes),
+        sums=aligned(lanes),
     )
 
 
@@ -149,33 +154,39 @@ def _fill(tile: Tile, rows: Rows, first: int, count: int) -> int:
         tile.norms[i] = squared_norm(rows, row)
         for k in range(row.length):
             tile.values[k, i] = item(rows.values, row.value + k)
-            tile.features[k, i] = item(rows.features, row.feature + k)
+            tile.places[k, i] = item(rows.features, row.feature + k) * LANES
         for k in range(row.length, length):
             tile.values[k, i] = np.float32(0.0)
-            tile.features[k, i] = 0
+            tile.places[k, i] = 0
     return length
 
 
 @kernel
 def _add_block(tile: Tile, length: int, count: int, support: Support, block: int, scale: Lanes) -> None:
-    """sums[i] += beta_j k(s_j, x_i) for the lanes j of one block; two rows at a time hide latencies."""
-    values, features, columns = tile.values.reshape(-1), tile.features.reshape(-1), support.columns
-    first = block * support.points.shape[1]
-    beta, own_norms = load(support.beta, block * LANES), load(support.norms, block * LANES)
-    zero = splat(np.float32(0.0))
+    """sums[i] += beta_j k(s_j, x_i) for the lanes j of one block.
+
+    First all distances, two rows at a time to hide latencies, then all exponentials: each loop has registers enough.
+    """
+    values, places, columns = tile.values.reshape(-1), tile.places.reshape(-1), support.columns
+    first = block * support.points.shape[1] * LANES
+    own_norms, zero = load(support.norms, block * LANES), splat(np.float32(0.0))
     for i in range(0, count, 2):
-        products = splat(np.float32(0.0))
-        others = splat(np.float32(0.0))
+        products = zero
+        others = zero
         for k in range(length):
             place = k * ROWS_AT_ONCE + i
-            column = load(columns, (first + item(features, place)) * LANES)
+            column = load(columns, first + item(places, place))
             products = products + splat(item(values, place)) * column
-            column = load(columns, (first + item(features, place + 1)) * LANES)
+            column = load(columns, first + item(places, place + 1))
             others = others + splat(item(values, place + 1)) * column
-        distances = maximum(splat(item(tile.norms, i)) + own_norms - products - products, zero)
-        store(tile.sums, i * LANES, load(tile.sums, i * LANES) + beta * exp2(distances * scale))
-        distances = maximum(splat(item(tile.norms, i + 1)) + own_norms - others - others, zero)
-        store(tile.sums, (i + 1) * LANES, load(tile.sums, (i + 1) * LANES) + beta * exp2(distances * scale))
+        distances = splat(item(tile.norms, i)) + own_norms - products - products
+        store(tile.distances, i * LANES, maximum(distances, zero))
+        distances = splat(item(tile.norms, i + 1)) + own_norms - others - others
+        store(tile.distances, (i + 1) * LANES, maximum(distances, zero))
+    beta = load(support.beta, block * LANES)
+    for i in range(count):
+        kernels = exp2(load(tile.distances, i * LANES) * scale)
+        store(tile.sums, i * LANES, load(tile.sums, i * LANES) + beta * kernels)
 
 
 @kernel

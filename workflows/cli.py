@@ -31,14 +31,14 @@ def _command(
 
 
 @app.command(
-    epilog="Examples:\n\n  mmbsgd train demo\n\n  mmbsgd train demo --rows 200000 --budget 300 --mergees 5 --C 32"
+    epilog="Examples:\n\n  mmbsgd train demo\n\n  mmbsgd train demo --rows 500000 --budget 400 --mergees 3"
 )
 def train(
     data: Annotated[str, typer.Argument(help="'demo': a generated checkerboard with noise.")],
-    c: Annotated[float, typer.Option("--C", help="Weight of the losses; lambda = 1 / (n C).")] = 32.0,
-    gamma: Annotated[float, typer.Option(help="Kernel width: exp(-gamma ||x - x'||²).")] = 16.0,
-    budget: Annotated[int, typer.Option(help="B: the largest number of support vectors.")] = 100,
-    mergees: Annotated[int, typer.Option(help="M: how many vectors one merge takes; 2 is plain BSGD.")] = 3,
+    c: Annotated[float, typer.Option("--C", help="Weight of the losses; lambda = 1 / (n C).")] = 0.1,
+    gamma: Annotated[float, typer.Option(help="Kernel width: exp(-gamma ||x - x'||²).")] = 64.0,
+    budget: Annotated[int, typer.Option(help="B: the largest number of support vectors.")] = 200,
+    mergees: Annotated[int, typer.Option(help="M: how many vectors one merge takes; 2 is plain BSGD.")] = 2,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 5,
     maintenance: Annotated[str, typer.Option(help="cascade, gradient, projection or removal.")] = "cascade",
     engine: Annotated[str, typer.Option(help="fast, or paper: the cost that the paper analyses.")] = "fast",
