@@ -12,24 +12,17 @@ from numpy.typing import NDArray
 def calibrated_bias(scores: NDArray[np.float32], signed_weights: NDArray[np.float32]) -> float:
     """b that minimises sum_i w_i [sign(f(x_i) + b) != y_i]; signed_weights[i] = w_i y_i."""
     order = np.argsort(scores)
-    ranked = scores[order].astype(np.float64)
-    # Raising the threshold past a row of weight w loses w if the row is positive and gains it if it is negative.
-    errors = np.concatenate(([0.0], np.cumsum(signed_weights[order], dtype=np.float64)))
-    distinct = np.concatenate(([True], ranked[1:] > ranked[:-1], [True]))
-    errors = np.where(distinct, errors, np.inf)
-    below = np.concatenate(([ranked[0] - 1.0], ranked))
-    above = np.concatenate((ranked, [ranked[-1] + 1.0]))
-    thresholds = 0.5 * (below + above)
+    ranked = scores[order]
+    # errors[i]: the threshold lies below ranked[i], above ranked[i - 1]. Raising it past a row of weight w loses w if
+    # the row is positive and gains it if it is negative.
+    errors = np.zeros(len(ranked) + 1)
+    np.cumsum(signed_weights[order], out=errors[1:])
+    errors[1:-1][ranked[1:] == ranked[:-1]] = np.inf
     best = np.flatnonzero(errors <= errors.min())
-    gap = best[np.argmin(_from_zero(below[best], above[best]))]
-    return -_between(thresholds[gap], below[gap], above[gap])
-
-
-def _from_zero(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far the gap (below, above) is from zero; 0 if it contains it."""
-    return np.maximum(np.maximum(below, -above), 0.0)
-
-
-def _between(middle: float, below: float, above: float) -> float:
-    """Zero if the gap contains it, so that a model without error at b = 0 keeps b = 0; its middle otherwise."""
-    return 0.0 if below < 0.0 < above else float(middle)
+    below = np.where(best > 0, ranked[best - 1], ranked[0] - 1.0).astype(np.float64)
+    above = np.where(best < len(ranked), ranked[np.minimum(best, len(ranked) - 1)], ranked[-1] + 1.0)
+    from_zero = np.maximum(np.maximum(below, -above), 0.0)
+    gap = int(np.argmin(from_zero))
+    if below[gap] < 0.0 < above[gap]:
+        return 0.0  # a model that needs no shift keeps none
+    return -0.5 * float(below[gap] + above[gap])

@@ -176,17 +176,17 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _signed_weights(
         self, matrix: Any, labels: NDArray[Any], sample_weight: ArrayLike | None
     ) -> NDArray[np.float32]:
-        unknown = np.setdiff1d(labels, self.classes_)
-        if len(unknown):
-            raise InputError(f"y holds {_listed(unknown)}, which is not among the classes {_listed(self.classes_)}")
-        weights = _check_sample_weight(sample_weight, matrix, dtype=np.float64, ensure_non_negative=True)
         positive = labels == self.classes_[1]
+        if not np.all(positive | (labels == self.classes_[0])):
+            unknown = np.setdiff1d(labels, self.classes_)
+            raise InputError(f"y holds {_listed(unknown)}, which is not among the classes {_listed(self.classes_)}")
+        weights = _check_sample_weight(sample_weight, matrix, dtype=np.float32, ensure_non_negative=True)
         if self.class_weight is not None:
             by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels, sample_weight=None)
-            weights = weights * np.where(positive, by_class[1], by_class[0])
+            weights = weights * np.where(positive, by_class[1], by_class[0]).astype(np.float32)
         if not weights.any():
             raise InputError("every sample weight is zero: nothing to train on")
-        signed: NDArray[np.float32] = np.where(positive, weights, -weights).astype(np.float32)
+        signed: NDArray[np.float32] = np.where(positive, weights, -weights)
         return signed
 
     def _start(self, matrix: Any, total: int) -> None:

@@ -17,7 +17,21 @@ from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
 from mmbsgd.gaussian import squared_distances
-from mmbsgd.lanes import LANES, Values, aligned, choose, item, least, load, maximum, minimum, padded, splat, store
+from mmbsgd.lanes import (
+    LANES,
+    Values,
+    aligned,
+    choose,
+    item,
+    least,
+    load,
+    maximum,
+    minimum,
+    padded,
+    splat,
+    store,
+    total,
+)
 from mmbsgd.merging import (
     BOUND_SLACK,
     DEGRADATION_TABLE,
@@ -30,7 +44,7 @@ from mmbsgd.multimerge import cascade, gradient
 from mmbsgd.paper import point_distance, point_norm, searched_degradation
 from mmbsgd.projection import project, refresh_inverse
 from mmbsgd.rows import Rows, Span
-from mmbsgd.support import BLOCKS, COUNT, POSITIVE, Support, publish, release, set_beta, set_norm
+from mmbsgd.support import BLOCKS, COUNT, POSITIVE, Support, place, release, set_beta, set_norm
 
 CASCADE, GRADIENT, PROJECTION, REMOVAL = range(4)
 STRATEGIES = {"cascade": CASCADE, "gradient": GRADIENT, "projection": PROJECTION, "removal": REMOVAL}
@@ -121,38 +135,53 @@ def smallest(support: Support, sign: float) -> int:
     zero, infinite = splat(np.float32(0.0)), splat(np.float32(np.inf))
     direction = splat(np.float32(sign))
     blocks = support.state[BLOCKS]
-    sizes = infinite
-    for block in range(blocks):
-        beta = load(support.beta, block * LANES)
-        eligible = beta * beta if sign == 0.0 else beta * direction
-        sizes = minimum(sizes, choose(eligible, zero, maximum(beta, zero - beta), infinite))
-    lowest = splat(least(sizes))
-    ages = infinite
+    sizes, ages = infinite, infinite
     for block in range(blocks):
         beta, born = load(support.beta, block * LANES), load(support.born, block * LANES)
         eligible = beta * beta if sign == 0.0 else beta * direction
-        ties = choose(maximum(beta, zero - beta), lowest, infinite, born)
-        ages = minimum(ages, choose(eligible, zero, ties, infinite))
-    oldest = least(ages)
-    for block in range(blocks):
-        for slot in range(block * LANES, min(block * LANES + LANES, support.points.shape[0])):
-            if item(support.born, slot) == oldest and item(support.beta, slot) != 0.0:
-                return slot
-    return 0
+        size = choose(eligible, zero, maximum(beta, zero - beta), infinite)
+        # Lane by lane the smaller size wins, and the older vector among equal ones.
+        ages = choose(sizes, size, born, choose(size, sizes, ages, minimum(ages, born)))
+        sizes = minimum(sizes, size)
+    lane_sizes, lane_ages = support.lane_sizes, support.lane_ages
+    store(lane_sizes, 0, sizes)
+    store(lane_ages, 0, ages)
+    lane = 0
+    for other in range(1, LANES):
+        smaller = item(lane_sizes, other) < item(lane_sizes, lane)
+        equal = item(lane_sizes, other) == item(lane_sizes, lane)
+        if smaller or (equal and item(lane_ages, other) < item(lane_ages, lane)):
+            lane = other
+    for slot in range(lane, blocks * LANES, LANES):
+        if item(support.born, slot) == lane_ages[lane] and abs(item(support.beta, slot)) == lane_sizes[lane]:
+            return slot
+    return lane
 
 
 @kernel
 def _distances_of(support: Support, slot: int) -> None:
     """support.distances = squared distances of a slot's point; most points still have a row's few non-zeros."""
     width = support.points.shape[1]
+    point = support.points[slot]
+    whole = width - width % LANES
     length = 0
-    for feature in range(width):
-        value = support.points[slot, feature]
-        support.values[length] = value
-        support.features[length] = feature
-        length += value != 0.0
+    zero = splat(np.float32(0.0))
+    for start in range(0, whole, LANES):
+        run = load(point, start)
+        if total(maximum(run, zero - run)) > 0.0:
+            length = _gather_nonzeros(support, point, start, start + LANES, length)
+    length = _gather_nonzeros(support, point, whole, width, length)
     rows = Rows(support.values, support.features, support.free[:0], width)
     squared_distances(rows, Span(0, 0, length), support.norms[slot], support, support.distances)
+
+
+@kernel
+def _gather_nonzeros(support: Support, point: Values, start: int, stop: int, length: int) -> int:
+    for feature in range(start, stop):
+        support.values[length] = point[feature]
+        support.features[length] = feature
+        length += point[feature] != 0.0
+    return length
 
 
 @kernel
@@ -219,12 +248,12 @@ def _bound_candidates(support: Support, first: int, across_signs: bool, wanted: 
 @kernel
 def _rank(values: Values, rank: int) -> np.float32:
     """The rank-th smallest value; reorders its argument."""
-    for place in range(rank):
-        lowest = place
-        for i in range(place + 1, values.shape[0]):
+    for at in range(rank):
+        lowest = at
+        for i in range(at + 1, values.shape[0]):
             if item(values, i) < item(values, lowest):
                 lowest = i
-        values[place], values[lowest] = values[lowest], values[place]
+        values[at], values[lowest] = values[lowest], values[at]
     return np.float32(values[rank - 1])
 
 
@@ -236,13 +265,13 @@ def _keep(loss: float, slot: int, found: int, wanted: int, bench: Bench) -> int:
         if loss >= scores[found]:
             return found
         found -= 1
-    place = found + 1
-    while place > 1 and scores[place - 1] > loss:
-        scores[place] = scores[place - 1]
-        mergees[place] = mergees[place - 1]
-        place -= 1
-    scores[place] = loss
-    mergees[place] = slot
+    at = found + 1
+    while at > 1 and scores[at - 1] > loss:
+        scores[at] = scores[at - 1]
+        mergees[at] = mergees[at - 1]
+        at -= 1
+    scores[at] = loss
+    mergees[at] = slot
     return found + 1
 
 
@@ -265,13 +294,10 @@ def merge(support: Support, policy: Policy, bench: Bench, count: int) -> float:
 
     slot = mergees[0]
     combine(points, mergees, bench.shares, count, support.dense_row)
-    for feature in range(points.shape[1]):
-        points[slot, feature] = support.dense_row[feature]
+    place(support, slot, support.dense_row)
     set_norm(support, slot, point_norm(support.dense_row))
     for i in range(1, count):
         release(support, mergees[i])
-    if not policy.paper:
-        publish(support, slot)
     set_beta(support, slot, beta)
     return loss
 

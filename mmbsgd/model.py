@@ -24,8 +24,8 @@ from scipy.sparse import issparse
 from mmbsgd.errors import InputError, ModelFileError
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.lanes import LANES
-from mmbsgd.rows import canonical, rows_of
-from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, publish, set_norm
+from mmbsgd.rows import canonical, rows_of, span, squared_norm
+from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, place, set_norm
 
 FORMAT = "mmbsgd.BudgetedModel"
 FORMAT_VERSION = 1
@@ -82,12 +82,12 @@ class BudgetedModel:
     def _support(self) -> Support:
         count = len(self.coefficients)
         support = empty_support(max(count, 1), self.width, self.gamma)
-        support.points[:count] = self.support_vectors
         support.beta[:count] = self.coefficients / self._unit
         support.state[COUNT], support.state[BLOCKS] = count, -(-count // LANES)
+        rows = rows_of(self.support_vectors)
         for slot in range(count):
-            set_norm(support, slot, float(np.square(support.points[slot], dtype=np.float64).sum()))
-            publish(support, slot)
+            place(support, slot, self.support_vectors[slot])
+            set_norm(support, slot, squared_norm(rows, span(rows, slot)))
         return support
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -31,10 +31,15 @@ class Span(NamedTuple):
 
 
 def rows_of(matrix: Any) -> Rows:
-    """A view of a C-ordered dense or a canonical CSR float32 matrix."""
+    """A view of a C-ordered dense or a canonical CSR float32 matrix.
+
+    Values are never copied. 64-bit feature numbers, as scikit-learn's LIBSVM reader makes them, are narrowed: that is
+    sooner done than compiling every kernel a second time.
+    """
     if issparse(matrix):
         starts = matrix.indptr.astype(np.int64, copy=False)
-        return Rows(_frozen(matrix.data), _frozen(matrix.indices), _frozen(starts), matrix.shape[1])
+        features = matrix.indices.astype(np.int32, copy=False)
+        return Rows(_frozen(matrix.data), _frozen(features), _frozen(starts), matrix.shape[1])
     width = matrix.shape[1]
     features = np.arange(width, dtype=np.int32)
     return Rows(_frozen(matrix.reshape(-1)), _frozen(features), _frozen(np.empty(0, np.int64)), width)

@@ -21,7 +21,7 @@ from mmbsgd.maintenance import PROJECTION, Bench, Policy, maintain
 from mmbsgd.paper import paper_margin
 from mmbsgd.projection import extend_inverse, shrink_inverse
 from mmbsgd.rows import Rows, Span, span, squared_norm
-from mmbsgd.support import BLOCKS, COUNT, Support, occupy, publish, set_beta, set_norm
+from mmbsgd.support import BLOCKS, COUNT, Support, occupy, place, set_beta, set_norm
 
 # Places in the counters of a training.
 STEPS, VIOLATIONS, MAINTENANCE_CALLS, MERGES, KERNEL_EVALUATIONS, PASS_TICKS, MAINTENANCE_TICKS = range(7)
@@ -51,11 +51,11 @@ def run_pass(
     counters = tally.counters
     began = ticks()
     last = order.shape[0] - 1
-    for place in range(order.shape[0]):
-        _fetch_ahead(rows, order, min(place + 1, last), min(place + 2, last))
+    for visit in range(order.shape[0]):
+        _fetch_ahead(rows, order, min(visit + 1, last), min(visit + 2, last))
         counters[STEPS] += 1
-        row = span(rows, order[place])
-        weight = signed_weights[order[place]]
+        row = span(rows, order[visit])
+        weight = signed_weights[order[visit]]
         norm = squared_norm(rows, row)
         if policy.paper:
             score = float(paper_margin(rows, row, norm, support))
@@ -82,12 +82,11 @@ def _step(
         set_beta(support, twin, support.beta[twin] + weight)
         return
     newest = occupy(support, weight)
-    scatter(rows, row, support.points[newest])
+    scatter(rows, row, support.dense_row)
+    place(support, newest, support.dense_row)
     set_norm(support, newest, norm)
     if policy.strategy == PROJECTION:
         extend_inverse(support, newest, bench.inverse, bench.column)
-    if not policy.paper:
-        publish(support, newest)
     if support.state[COUNT] <= policy.budget:
         return
     began = ticks()

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
-from mmbsgd.lanes import LANES, Scalar, aligned, padded
+from mmbsgd.lanes import LANES, Scalar, Values, aligned, load, maximum, padded, splat, total
 
 # Places in `state`.
 COUNT, POSITIVE, BLOCKS, FREE, PRECISE, BORN = range(6)
@@ -39,6 +39,8 @@ class Support(NamedTuple):
     dense_row: NDArray[np.float32]  # (d,) scratch
     values: NDArray[np.float32]  # (d + 1,) scratch: the non-zeros of a point
     features: NDArray[np.int32]  # (d + 1,) scratch: and where they are
+    lane_sizes: NDArray[np.float32]  # (LANES,) scratch
+    lane_ages: NDArray[np.float32]  # (LANES,) scratch
     gamma: float
 
 
@@ -59,6 +61,8 @@ def empty_support(budget: int, width: int, gamma: float) -> Support:
         dense_row=np.zeros(width, np.float32),
         values=np.zeros(width + 1, np.float32),
         features=np.zeros(width + 1, np.int32),
+        lane_sizes=aligned(LANES),
+        lane_ages=aligned(LANES),
         gamma=gamma,
     )
 
@@ -107,10 +111,24 @@ def set_norm(support: Support, slot: int, norm: Scalar) -> None:
 
 
 @kernel
-def publish(support: Support, slot: int) -> None:
-    """Writes a slot's point into the columns that margins read."""
+def place(support: Support, slot: int, point: Values) -> None:
+    """Makes `point` the slot's vector. Runs of features that stay as they are cost a comparison: sparse points of many
+    features have mostly zeros before and after."""
+    width = support.points.shape[1]
+    points = support.points.reshape(-1)
+    whole = width - width % LANES
+    zero = splat(np.float32(0.0))
+    for start in range(0, whole, LANES):
+        change = load(point, start) - load(points, slot * width + start)
+        if total(maximum(change, zero - change)) > 0.0:
+            _write(support, slot, point, start, start + LANES)
+    _write(support, slot, point, whole, width)
+
+
+@kernel
+def _write(support: Support, slot: int, point: Values, start: int, stop: int) -> None:
     points, columns = support.points, support.columns
-    width = points.shape[1]
-    place = (slot // LANES) * width * LANES + slot % LANES
-    for feature in range(width):
-        columns[place + feature * LANES] = points[slot, feature]
+    lane = (slot // LANES) * points.shape[1] * LANES + slot % LANES
+    for feature in range(start, stop):
+        points[slot, feature] = point[feature]
+        columns[lane + feature * LANES] = point[feature]

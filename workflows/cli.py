@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from mmbsgd import MmbsgdError, MultiMergeSVC, Training
@@ -93,7 +94,7 @@ def main() -> None:
     except (MmbsgdError, ValueError) as error:
         if not isinstance(error, MmbsgdError) and "InvalidParameterError" not in type(error).__name__:
             raise
-        Console(stderr=True).print(f"[bold red]Error:[/bold red] {error}", highlight=False)
+        Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
         sys.exit(2)
 
 
