@@ -44,7 +44,7 @@ from mmbsgd.multimerge import cascade, gradient
 from mmbsgd.paper import point_distance, point_norm, searched_degradation
 from mmbsgd.projection import project, refresh_inverse
 from mmbsgd.rows import Rows, Span
-from mmbsgd.support import BLOCKS, COUNT, POSITIVE, Support, place, release, set_beta, set_norm
+from mmbsgd.support import BLOCKS, COUNT, POSITIVE, Support, place, release, runs, set_beta, set_norm
 
 CASCADE, GRADIENT, PROJECTION, REMOVAL = range(4)
 STRATEGIES = {"cascade": CASCADE, "gradient": GRADIENT, "projection": PROJECTION, "removal": REMOVAL}
@@ -163,7 +163,7 @@ def _distances_of(support: Support, slot: int) -> None:
     """support.distances = squared distances of a slot's point; most points still have a row's few non-zeros."""
     width = support.points.shape[1]
     point = support.points[slot]
-    whole = width - width % LANES
+    whole = runs(width)
     length = 0
     zero = splat(np.float32(0.0))
     for start in range(0, whole, LANES):

@@ -27,6 +27,9 @@ PRECISE_FROM = 1024.0
 exponent is about gamma * ||x||^2 * 2^-23. From then on distances are sums of squared differences."""
 
 
+MANY_FEATURES = 512
+
+
 class Support(NamedTuple):
     points: NDArray[np.float32]
     columns: NDArray[np.float32]
@@ -111,12 +114,18 @@ def set_norm(support: Support, slot: int, norm: Scalar) -> None:
 
 
 @kernel
+def runs(width: int) -> int:
+    """How many features are looked at in runs of LANES before each on its own: none if that would not pay."""
+    return width - width % LANES if width >= MANY_FEATURES else 0
+
+
+@kernel
 def place(support: Support, slot: int, point: Values) -> None:
-    """Makes `point` the slot's vector. Runs of features that stay as they are cost a comparison: sparse points of many
-    features have mostly zeros before and after."""
+    """Makes `point` the slot's vector. Where there are many features, runs of them that stay as they are cost only a
+    comparison: sparse points have mostly zeros before and after."""
     width = support.points.shape[1]
     points = support.points.reshape(-1)
-    whole = width - width % LANES
+    whole = runs(width)
     zero = splat(np.float32(0.0))
     for start in range(0, whole, LANES):
         change = load(point, start) - load(points, slot * width + start)

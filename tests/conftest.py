@@ -27,6 +27,8 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "compiled_only: too slow with NUMBA_DISABLE_JIT=1")
+    # Without it scikit-learn skips its check of array API input.
+    os.environ.setdefault("SCIPY_ARRAY_API", "1")
     if UNCOMPILED:
         # Compiled kernels divide by zero and overflow silently, as they mean to: their Python twins shall too.
         np.seterr(all="ignore")

@@ -1,6 +1,7 @@
-"""Slow and obvious versions of everything the package computes, in float64 NumPy; nothing is shared with the package."""
+"""Slow and obvious versions of everything the package computes, in float64 NumPy; no code is shared with it."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from scipy.optimize import minimize
@@ -197,7 +198,7 @@ def _maintain(run, gamma, count, maintenance, across_signs):
 
 
 def _note_closest(run, values, taken):
-    for better, worse in zip(values[:taken], values[1 : taken + 1], strict=False):
+    for better, worse in pairwise(values[: taken + 1]):
         run.closest_choice = min(run.closest_choice, (worse - better) / max(worse, 1e-12))
 
 

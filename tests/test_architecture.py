@@ -32,7 +32,8 @@ def test_a_package_imports_nothing_from_above(package):
 
 
 def test_importing_mmbsgd_pulls_in_no_cluster_no_study_no_tracking():
-    code = "import sys, mmbsgd; print(sorted({'ray', 'optuna', 'mlflow', 'workflows', 'search_spaces'} & set(sys.modules)))"
+    names = ["ray", "optuna", "mlflow", "workflows", "search_spaces"]
+    code = f"import sys, mmbsgd; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "[]"
 
@@ -46,7 +47,7 @@ def test_every_public_name_exists_and_is_documented():
 
 
 def test_the_oracle_shares_no_code_with_the_package():
-    assert set(imports_of(CHECKOUT / "tests" / "naive.py")) <= {"dataclasses", "numpy", "scipy"}
+    assert set(imports_of(CHECKOUT / "tests" / "naive.py")) <= {"dataclasses", "itertools", "numpy", "scipy"}
 
 
 def test_modules_stay_readable():

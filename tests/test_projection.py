@@ -3,9 +3,10 @@
 import naive
 import numpy as np
 import pytest
-from builders import assert_consistent, filled, policy_of, vectors_of
+from builders import assert_consistent, filled, policy_of, train, vectors_of
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import make_moons
 
 from mmbsgd.maintenance import maintain
 from mmbsgd.projection import RIDGE, extend_inverse, project, refresh_inverse, shrink_inverse
@@ -92,6 +93,21 @@ def test_a_coefficient_that_the_projection_cancels_keeps_its_vector():
     project(support, 0, inverse, np.zeros(3))
     assert_consistent(support)
     assert len(vectors_of(support)[1]) == 2
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
+def test_close_vectors_do_not_make_coefficients_explode_over_a_long_training(gamma):
+    rows, classes = make_moons(1500, noise=0.25, random_state=0)
+    rows, labels = rows.astype(np.float32), np.where(classes > 0, 1.0, -1.0)
+    order = np.random.default_rng(0).permutation(1500)
+    slow = naive.train(rows, labels, order, 1 / 15000, gamma, 60, maintenance="projection")
+    quick = train(rows, labels, [order], 1 / 15000, gamma, 60, maintenance="projection")
+    points, betas = vectors_of(quick.support)
+    assert np.abs(betas).max() < 100 * np.abs(slow.betas).max()
+    right = np.mean(naive.margins(rows, points, betas, gamma) * labels > 0)
+    slow_right = np.mean(naive.margins(rows, np.array(slow.points), slow.betas, gamma) * labels > 0)
+    assert right > slow_right - 0.03
 
 
 def test_maintenance_projects_the_smallest_and_makes_the_inverse_afresh_after_a_budget_of_removals():
