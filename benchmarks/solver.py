@@ -284,9 +284,16 @@ def paper_engine(task: Task, plan: Plan) -> list[Raw]:
 
 
 def alternatives(task: Task, plan: Plan) -> list[Raw]:
-    """What a user would pick instead, each once. SGD's alpha = 1 / (n C) makes it the same objective."""
+    """What a user would pick instead, each once. SGD's alpha = 1 / (n C) makes it the same objective; its five passes
+    reach what its default of up to a thousand reaches, in a fraction of the time."""
     components = min(BUDGET, len(task.train[1]))
-    sgd: Raw = {"loss": "hinge", "alpha": 1.0 / (len(task.train[1]) * task.C), "random_state": 0}
+    sgd: Raw = {
+        "loss": "hinge",
+        "alpha": 1.0 / (len(task.train[1]) * task.C),
+        "max_iter": 5,
+        "tol": None,
+        "random_state": 0,
+    }
     nystroem = Nystroem(gamma=task.gamma, n_components=components, random_state=0)
     sampler = RBFSampler(gamma=task.gamma, n_components=components, random_state=0)
     candidates = {

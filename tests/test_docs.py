@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
@@ -16,6 +18,7 @@ def test_the_readme_shows_python():
     assert python_blocks(), "README.md has no python block"
 
 
+@pytest.mark.compiled_only
 def test_every_python_block_of_the_readme_runs(tmp_path):
     for block in python_blocks():
         done = subprocess.run(

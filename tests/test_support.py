@@ -57,11 +57,12 @@ def test_long_vectors_ask_for_precise_distances(norm, expected):
     assert support.state[PRECISE] == expected
 
 
-@pytest.mark.parametrize("width", [1, LANES - 1, LANES, LANES + 1, 3 * LANES + 5])
+@pytest.mark.parametrize("width", [1, LANES - 1, LANES, LANES + 1, 3 * LANES + 5, 1029])
+@pytest.mark.parametrize("scale", [1.0, 1e-40])
 @pytest.mark.parametrize("engine", ["fast", "paper"])
-def test_a_reused_slot_forgets_its_former_vector(width, engine):
+def test_a_reused_slot_forgets_its_former_vector(width, engine, scale):
     generator = np.random.default_rng(width)
-    rows = generator.normal(size=(40, width)).astype(np.float32)
+    rows = (scale * generator.normal(size=(40, width))).astype(np.float32)
     rows[generator.random(rows.shape) < 0.9] = 0.0
     trainer = train(rows, np.ones(40), [np.arange(40)], 1e6, 0.1, 3, maintenance="removal", engine=engine)
     points, _ = vectors_of(trainer.support)
