@@ -79,8 +79,3 @@ def kernel(function: Kernel) -> Kernel:
 def summing_kernel(function: Kernel) -> Kernel:
     """The same for sums that may be taken in any order."""
     return _compiled(function, fastmath=ANY_ORDER, _nrt=False)
-
-
-def allocating_kernel(function: Kernel) -> Kernel:
-    """For the rare call into linear algebra that needs memory of its own."""
-    return _compiled(function, fastmath=IN_ORDER, _nrt=True)

@@ -19,10 +19,19 @@ def calibrated_bias(scores: NDArray[np.float32], signed_weights: NDArray[np.floa
     np.cumsum(signed_weights[order], out=errors[1:])
     errors[1:-1][ranked[1:] == ranked[:-1]] = np.inf
     best = np.flatnonzero(errors <= errors.min())
-    below = np.where(best > 0, ranked[best - 1], ranked[0] - 1.0).astype(np.float64)
-    above = np.where(best < len(ranked), ranked[np.minimum(best, len(ranked) - 1)], ranked[-1] + 1.0)
-    from_zero = np.maximum(np.maximum(below, -above), 0.0)
-    gap = int(np.argmin(from_zero))
-    if below[gap] < 0.0 < above[gap]:
-        return 0.0  # a model that needs no shift keeps none
-    return -0.5 * float(below[gap] + above[gap])
+    last = len(ranked) - 1
+    below = np.where(best > 0, ranked[np.maximum(best - 1, 0)], -np.inf).astype(np.float64)
+    above = np.where(best <= last, ranked[np.minimum(best, last)], np.inf).astype(np.float64)
+    gap = int(np.argmin(np.maximum(np.maximum(below, -above), 0.0)))
+    return -_inside(float(below[gap]), float(above[gap]))
+
+
+def _inside(below: float, above: float) -> float:
+    """A threshold in the gap: zero if it lies there, so that a model that needs no shift keeps none."""
+    if below < 0.0 < above:
+        return 0.0
+    if np.isinf(below):
+        return above - 1.0
+    if np.isinf(above):
+        return below + 1.0
+    return 0.5 * (below + above)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mmbsgd.errors import InputError
 from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
-from mmbsgd.rows import canonical, largest_magnitude, rows_of
+from mmbsgd.rows import canonical, largest_magnitude, moments, rows_of
 from mmbsgd.training import ENGINES, Trainer, Training
 
 LARGEST_VALUE = 1e15
@@ -225,14 +225,10 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def scale_gamma(matrix: Any) -> float:
-    """1 / (d * variance of all entries), as in scikit-learn's SVC, in memory that does not grow with the data."""
+    """1 / (d * variance of all entries), as in scikit-learn's SVC, without a copy of the data."""
     rows, width = matrix.shape
     values = rows_of(matrix).values
-    total = squares = 0.0
-    for start in range(0, values.size, 1 << 20):
-        portion = values[start : start + (1 << 20)].astype(np.float64)
-        total += float(portion.sum())
-        squares += float(portion @ portion)
+    total, squares = moments(values)
     entries = rows * width
     variance = max(squares / entries - (total / entries) ** 2, 0.0)
     if variance == 0.0:

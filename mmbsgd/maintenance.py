@@ -42,7 +42,7 @@ from mmbsgd.merging import (
 )
 from mmbsgd.multimerge import cascade, gradient
 from mmbsgd.paper import point_distance, point_norm, searched_degradation
-from mmbsgd.projection import project, refresh_inverse
+from mmbsgd.projection import Factor, empty_factor, project
 from mmbsgd.rows import Rows, Span
 from mmbsgd.support import BLOCKS, COUNT, POSITIVE, Support, place, release, runs, set_beta, set_norm
 
@@ -76,14 +76,11 @@ class Bench(NamedTuple):
     bounds: NDArray[np.float32]  # (blocks * LANES,)
     lowest: NDArray[np.float32]  # (LANES,)
     table: NDArray[np.float32]
-    inverse: NDArray[np.float64]  # (slots, slots) for projection, else empty
-    column: NDArray[np.float64]  # (slots,)
-    removals: NDArray[np.int64]  # (1,) since the inverse was made afresh
+    factor: Factor  # for projection; else empty
 
 
 def bench_for(policy: Policy) -> Bench:
     size = min(policy.mergees, policy.budget + 1)
-    slots = policy.budget + 1 if policy.strategy == PROJECTION else 0
     return Bench(
         mergees=np.zeros(size, np.int64),
         scores=np.zeros(size),
@@ -95,9 +92,7 @@ def bench_for(policy: Policy) -> Bench:
         bounds=aligned(padded(policy.budget + 1)),
         lowest=aligned(LANES),
         table=DEGRADATION_TABLE,
-        inverse=np.zeros((slots, slots)),
-        column=np.zeros(slots),
-        removals=np.zeros(1, np.int64),
+        factor=empty_factor(policy.budget + 1 if policy.strategy == PROJECTION else 0),
     )
 
 
@@ -105,14 +100,10 @@ def bench_for(policy: Policy) -> Bench:
 def maintain(support: Support, policy: Policy, bench: Bench) -> tuple[float, int]:
     """Brings the number of vectors back within the budget; (weight degradation, merges)."""
     if policy.strategy == PROJECTION:
-        bench.removals[0] += 1
-        if bench.removals[0] >= policy.budget:
-            bench.removals[0] = 0
-            refresh_inverse(support, bench.inverse)
-        return project(support, smallest(support, 0.0), bench.inverse, bench.column), 0
+        return project(support, smallest(support, 0.0), bench.factor), 0
 
     sign = 0.0
-    if not policy.across_signs:
+    if policy.strategy != REMOVAL and not policy.across_signs:
         positive, negative = support.state[POSITIVE], support.state[COUNT] - support.state[POSITIVE]
         if positive < 2:
             sign = -1.0
@@ -201,7 +192,7 @@ def select(support: Support, first: int, policy: Policy, bench: Bench) -> int:
         a = float(support.beta[first])
         for slot in range(support.points.shape[0]):
             if item(bench.bounds, slot) <= limit:
-                b, reach = float(support.beta[slot]), support.gamma * support.distances[slot]
+                b, reach = float(support.beta[slot]), support.gamma * float(support.distances[slot])
                 if a * b > 0.0:
                     loss = table_degradation(a, b, reach, bench.table)
                 else:

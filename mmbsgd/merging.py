@@ -29,11 +29,14 @@ from numpy.typing import NDArray
 from mmbsgd._compile import kernel
 from mmbsgd.lanes import Lanes, splat
 
+FARTHEST = 500.0
+"""A larger reach is taken for this one: exp(-500) is nothing beside 1, and its powers do not overflow."""
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 GOLDEN_STEPS = 32
 NEWTON_STEPS = 40
 H_ERROR = 1e-5
-"""|h - h*| of either search, where the loss depends on h at all (reach above 1e-6, away from ratio 1 at reach 2)."""
+"""How far the searches differ in h (relative where |h| > 1), where the loss depends on h: reach above 1e-5, away from
+ratio 1 at reach 2."""
 
 
 @kernel
@@ -52,6 +55,7 @@ def merged_coefficient(a: float, b: float, reach: float, h: float) -> float:
 @kernel
 def weight_degradation(a: float, b: float, reach: float, h: float) -> float:
     """The loss at h, written so that nearby points do not cancel."""
+    reach = min(reach, FARTHEST)
     loss = (
         -b * b * math.expm1(-2.0 * reach * h * h)
         - a * a * math.expm1(-2.0 * reach * (1.0 - h) ** 2)
@@ -62,6 +66,7 @@ def weight_degradation(a: float, b: float, reach: float, h: float) -> float:
 
 @kernel
 def golden_section(ratio: float, reach: float) -> float:
+    reach = min(reach, FARTHEST)
     low, high = bracket(ratio, reach)
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_left = merged_coefficient(ratio, 1.0, reach, left)
@@ -80,6 +85,7 @@ def golden_section(ratio: float, reach: float) -> float:
 
 @kernel
 def best_h(ratio: float, reach: float) -> float:
+    reach = min(reach, FARTHEST)
     low, high = bracket(ratio, reach)
     # Start from the solution for coinciding points or, left of h = 1/2 (stationary too where ratio = 1), distant ones.
     h = max(low, ratio / max(1.0 + ratio, 1e-9)) if reach < 1.0 else ratio * math.exp(-reach)

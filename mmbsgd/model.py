@@ -105,10 +105,15 @@ class BudgetedModel:
             "gamma": float(self.gamma).hex(),
             "classes": [_plain(value) for value in self.classes],
             "metadata": self.metadata,
-            "sha256": _fingerprint(self.coefficients, self.support_vectors),
         }
+        written = json.dumps(header)
         schema = batch.schema.with_metadata(
-            {"format": FORMAT, "version": str(FORMAT_VERSION), "model": json.dumps(header)}
+            {
+                "format": FORMAT,
+                "version": str(FORMAT_VERSION),
+                "model": written,
+                "sha256": _fingerprint(written.encode(), self.coefficients, self.support_vectors),
+            }
         )
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         os.close(handle)
@@ -141,7 +146,7 @@ class BudgetedModel:
     def _from_reader(cls, path: str, reader: Any, metadata: dict[bytes, bytes]) -> "BudgetedModel":
         if metadata.get(b"format") != FORMAT.encode():
             raise ModelFileError(f"{path} is an Arrow file, but not a model: save one with BudgetedModel.save")
-        version = metadata.get(b"version", b"").decode()
+        version = metadata.get(b"version", b"").decode(errors="replace")
         if version != str(FORMAT_VERSION):
             raise ModelFileError(
                 f"{path} has format version {version or 'unknown'}; this mmbsgd reads version {FORMAT_VERSION}: "
@@ -155,7 +160,7 @@ class BudgetedModel:
             vectors = table.column("support_vector").combine_chunks()
             width = vectors.type.list_size
             points = vectors.flatten().to_numpy().reshape(-1, width) if len(vectors) else np.empty((0, width))
-            if _fingerprint(coefficients, points) != header["sha256"]:
+            if _fingerprint(metadata[b"model"], coefficients, points).encode() != metadata[b"sha256"]:
                 raise ModelFileError(f"{path} is damaged: its values do not match their fingerprint; save it again")
             return cls(
                 support_vectors=points,
@@ -173,8 +178,9 @@ class BudgetedModel:
             raise ModelFileError(f"{path} is damaged: {error}") from None
 
 
-def _fingerprint(coefficients: NDArray[Any], points: NDArray[Any]) -> str:
-    digest = hashlib.sha256(np.ascontiguousarray(coefficients, np.float64).tobytes())
+def _fingerprint(header: bytes, coefficients: NDArray[Any], points: NDArray[Any]) -> str:
+    digest = hashlib.sha256(header)
+    digest.update(np.ascontiguousarray(coefficients, np.float64).tobytes())
     digest.update(np.ascontiguousarray(points, np.float32).tobytes())
     return digest.hexdigest()
 

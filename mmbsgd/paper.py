@@ -16,9 +16,12 @@ from mmbsgd.rows import Rows, Span
 from mmbsgd.support import PRECISE, Support
 
 
-@summing_kernel
+@kernel
 def paper_margin(rows: Rows, row: Span, norm: Scalar, support: Support) -> float:
-    """sum_j beta_j k(s_j, x), one support vector after the other; leaves the distances behind."""
+    """sum_j beta_j k(s_j, x), one support vector after the other; leaves the distances behind.
+
+    Products are summed in feature order, as the row's norm is: a row's distance to itself is then exactly zero.
+    """
     points, distances = support.points, support.distances
     precise = support.state[PRECISE] != 0
     if precise:

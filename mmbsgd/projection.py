@@ -1,19 +1,22 @@
 """Projection: the removed support vector's share is spread over the others, O(B^2) a call.
 
-    K        kernel matrix of the support vectors, plus RIDGE on its diagonal against near-duplicates
-    inverse  K^-1, rows and columns by slot, zero where a slot is empty
+    K      kernel matrix of the support vectors, plus RIDGE on its diagonal against near-duplicates
+    L      lower triangular, K = L L^T, rows in the order of `members`
+    k      kernel values between the removed vector and the others
+    a      K^-1 k: the projection of phi(s_i) onto the others is sum_j a_j phi(s_j), beta_j grows by beta_i a_j
 
-With the inverse at hand the projection of phi(s_i) onto the others is -inverse[:, i] / inverse[i, i]. Inserting and
-removing a vector are rank-one updates. Rounding accumulates over them: after every B removals the inverse is made
-afresh, which adds O(B^2) a call on average (a Cholesky factor for every call would be O(B^3)).
+The factor is kept from call to call: a new vector appends a row (one triangular solve), a removed one takes its row
+out and rotations make the rest triangular again. Both are backward stable: rounding adds up, it is never amplified
+(updates of the inverse itself would amplify it, and with close vectors let coefficients explode).
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmbsgd._compile import allocating_kernel, kernel
+from mmbsgd._compile import kernel
 from mmbsgd.paper import point_distance
 from mmbsgd.support import Support, release, set_beta
 
@@ -21,71 +24,98 @@ RIDGE = 1e-6
 _KEPT = np.float32(1e-30)  # stands for a coefficient that the projection happens to cancel
 
 
-@kernel
-def extend_inverse(support: Support, slot: int, inverse: NDArray[np.float64], column: NDArray[np.float64]) -> None:
-    """Takes a newly inserted vector in; `support.distances` are its distances. column: (slots,) scratch."""
-    slots = inverse.shape[0]
-    for i in range(slots):
-        column[i] = 0.0
-    rest = 1.0 + RIDGE
-    for j in range(slots):
-        if j != slot and support.beta[j] != 0.0:
-            similarity = math.exp(-support.gamma * support.distances[j])
-            for i in range(slots):
-                column[i] += similarity * inverse[j, i]
-    for j in range(slots):
-        if j != slot and support.beta[j] != 0.0:
-            rest -= math.exp(-support.gamma * support.distances[j]) * column[j]
-    column[slot] = -1.0
-    _rank_one(inverse, column, 1.0 / max(rest, 0.5 * RIDGE))
+class Factor(NamedTuple):
+    lower: NDArray[np.float64]  # (slots, slots) L
+    members: NDArray[np.int64]  # (slots,) the slot that each row belongs to
+    size: NDArray[np.int64]  # (1,) how many rows are in use
+    column: NDArray[np.float64]  # (slots,) scratch
+
+
+def empty_factor(slots: int) -> Factor:
+    return Factor(np.zeros((slots, slots)), np.zeros(slots, np.int64), np.zeros(1, np.int64), np.zeros(slots))
 
 
 @kernel
-def shrink_inverse(slot: int, inverse: NDArray[np.float64], column: NDArray[np.float64]) -> None:
-    slots = inverse.shape[0]
-    for i in range(slots):
-        column[i] = inverse[i, slot]
-    _rank_one(inverse, column, -1.0 / column[slot])
-    for i in range(slots):
-        inverse[slot, i] = inverse[i, slot] = 0.0
+def _similarities(support: Support, slot: int, factor: Factor) -> None:
+    """column = k"""
+    for row in range(factor.size[0]):
+        distance = point_distance(support.points[slot], support.points[factor.members[row]])
+        factor.column[row] = math.exp(-support.gamma * distance)
 
 
 @kernel
-def _rank_one(inverse: NDArray[np.float64], column: NDArray[np.float64], factor: float) -> None:
-    for i in range(inverse.shape[0]):
-        scaled = factor * column[i]
-        for j in range(inverse.shape[0]):
-            inverse[i, j] += scaled * column[j]
+def _solve_lower(factor: Factor) -> float:
+    """column = L^-1 column; its squared length."""
+    lower, column = factor.lower, factor.column
+    squares = 0.0
+    for row in range(factor.size[0]):
+        rest = column[row]
+        for k in range(row):
+            rest -= lower[row, k] * column[k]
+        column[row] = rest / lower[row, row]
+        squares += column[row] * column[row]
+    return squares
 
 
 @kernel
-def project(support: Support, slot: int, inverse: NDArray[np.float64], column: NDArray[np.float64]) -> float:
+def _solve_upper(factor: Factor) -> float:
+    """column = L^-T column; its squared length."""
+    lower, column = factor.lower, factor.column
+    squares = 0.0
+    for row in range(factor.size[0] - 1, -1, -1):
+        column[row] /= lower[row, row]
+        for k in range(row):
+            column[k] -= lower[row, k] * column[row]
+        squares += column[row] * column[row]
+    return squares
+
+
+@kernel
+def append(support: Support, slot: int, factor: Factor) -> None:
+    """Takes a newly inserted vector in."""
+    _similarities(support, slot, factor)
+    squares = _solve_lower(factor)
+    last = factor.size[0]
+    for k in range(last):
+        factor.lower[last, k] = factor.column[k]
+    factor.lower[last, last] = math.sqrt(max(1.0 + RIDGE - squares, 0.5 * RIDGE))
+    factor.members[last] = slot
+    factor.size[0] += 1
+
+
+@kernel
+def drop(slot: int, factor: Factor) -> None:
+    """Takes a vector out."""
+    lower, members = factor.lower, factor.members
+    count = factor.size[0]
+    place = 0
+    while members[place] != slot:
+        place += 1
+    for row in range(place, count - 1):
+        members[row] = members[row + 1]
+        for k in range(row + 2):
+            lower[row, k] = lower[row + 1, k]
+    factor.size[0] -= 1
+    for k in range(place, count - 1):
+        length = math.hypot(lower[k, k], lower[k, k + 1])
+        cosine, sine = lower[k, k] / length, lower[k, k + 1] / length
+        for row in range(k, count - 1):
+            left, right = lower[row, k], lower[row, k + 1]
+            lower[row, k] = cosine * left + sine * right
+            lower[row, k + 1] = cosine * right - sine * left
+
+
+@kernel
+def project(support: Support, slot: int, factor: Factor) -> float:
     """Removes a slot in favour of the others; the weight degradation."""
     beta = float(support.beta[slot])
-    pivot = inverse[slot, slot]
-    squares = 0.0
-    for j in range(inverse.shape[0]):
-        if j != slot and support.beta[j] != 0.0:
-            share = -inverse[j, slot] / pivot
-            squares += share * share
-            changed = np.float32(support.beta[j] + beta * share)
-            set_beta(support, j, changed if changed != 0.0 else _KEPT)
+    drop(slot, factor)
     release(support, slot)
-    shrink_inverse(slot, inverse, column)
-    return float(beta * beta * max(1.0 / pivot - RIDGE - RIDGE * squares, 0.0))
-
-
-@allocating_kernel
-def refresh_inverse(support: Support, inverse: NDArray[np.float64]) -> None:
-    occupied = np.flatnonzero(support.beta[: inverse.shape[0]])
-    count = occupied.shape[0]
-    kernels = np.eye(count) * (1.0 + RIDGE)
-    for i in range(count):
-        for j in range(i):
-            distance = point_distance(support.points[occupied[i]], support.points[occupied[j]])
-            kernels[i, j] = kernels[j, i] = math.exp(-support.gamma * distance)
-    fresh = np.linalg.inv(kernels)
-    inverse[:, :] = 0.0
-    for i in range(count):
-        for j in range(count):
-            inverse[occupied[i], occupied[j]] = fresh[i, j]
+    _similarities(support, slot, factor)
+    explained = _solve_lower(factor)
+    squares = _solve_upper(factor)
+    for row in range(factor.size[0]):
+        other = factor.members[row]
+        changed = np.float32(support.beta[other] + beta * factor.column[row])
+        set_beta(support, other, changed if changed != 0.0 else _KEPT)
+    return float(beta * beta * max(1.0 - explained - RIDGE * squares, 0.0))

@@ -85,3 +85,14 @@ def largest_magnitude(values: NDArray[np.float32]) -> np.float32:
     for value in values:
         largest = max(largest, abs(value))
     return largest
+
+
+@kernel
+def moments(values: NDArray[np.float32]) -> tuple[float, float]:
+    """Sum and sum of squares, term after term: the zeros of a dense matrix change neither's bits."""
+    total = squares = 0.0
+    for i in range(values.shape[0]):
+        value = float(item(values, i))
+        total += value
+        squares += value * value
+    return total, squares

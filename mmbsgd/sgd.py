@@ -19,7 +19,7 @@ from mmbsgd.gaussian import margin, scatter, squared_distances
 from mmbsgd.lanes import LANES, Scalar, choose, least, load, minimum, prefetch, splat, ticks
 from mmbsgd.maintenance import PROJECTION, Bench, Policy, maintain
 from mmbsgd.paper import paper_margin
-from mmbsgd.projection import extend_inverse, shrink_inverse
+from mmbsgd.projection import append, drop
 from mmbsgd.rows import Rows, Span, span, squared_norm
 from mmbsgd.support import BLOCKS, COUNT, Support, occupy, place, set_beta, set_norm
 
@@ -78,7 +78,7 @@ def _step(
     twin = _coincident(support)
     if twin >= 0:
         if policy.strategy == PROJECTION and support.beta[twin] + weight == 0.0:
-            shrink_inverse(twin, bench.inverse, bench.column)
+            drop(twin, bench.factor)
         set_beta(support, twin, support.beta[twin] + weight)
         return
     newest = occupy(support, weight)
@@ -86,7 +86,7 @@ def _step(
     place(support, newest, support.dense_row)
     set_norm(support, newest, norm)
     if policy.strategy == PROJECTION:
-        extend_inverse(support, newest, bench.inverse, bench.column)
+        append(support, newest, bench.factor)
     if support.state[COUNT] <= policy.budget:
         return
     began = ticks()

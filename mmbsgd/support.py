@@ -35,7 +35,7 @@ class Support(NamedTuple):
     columns: NDArray[np.float32]
     norms: NDArray[np.float32]
     beta: NDArray[np.float32]
-    born: NDArray[np.float32]  # (blocks * LANES,) how many vectors were inserted before this one
+    born: NDArray[np.float32]  # (blocks * LANES,) how many vectors were inserted before; exact up to 2^24
     distances: NDArray[np.float32]
     free: NDArray[np.int64]  # (slots,) a stack of empty slots
     state: NDArray[np.int64]
@@ -102,7 +102,7 @@ def set_beta(support: Support, slot: int, beta: Scalar) -> None:
     if rounded == 0.0:
         release(support, slot)
     else:
-        support.state[POSITIVE] += (rounded > 0.0) - (support.beta[slot] > 0.0)
+        support.state[POSITIVE] += int(rounded > 0.0) - int(support.beta[slot] > 0.0)
         support.beta[slot] = rounded
 
 
