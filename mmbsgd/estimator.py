@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -15,11 +14,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mmbsgd.errors import InputError
 from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
-from mmbsgd.rows import canonical, largest_magnitude, moments, rows_of
+from mmbsgd.rows import checked, moments, rows_of
 from mmbsgd.training import ENGINES, Trainer, Training
 
-LARGEST_VALUE = 1e15
-"""Squared distances of larger values leave float32's range."""
+LARGEST_WEIGHT = 1e100
 
 # Float32, C-ordered or CSR: the very same memory where the input is already so.
 _FORM: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float32, "order": "C"}
@@ -90,9 +88,9 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Trains from scratch: `epochs` passes, then the bias."""
         self._validate_params()
         matrix, labels = self._labelled(X, y, reset=True)
-        self.classes_ = self._two_classes(np.unique(labels))
-        weights = self._signed_weights(matrix, labels, sample_weight)
-        self._start(matrix, len(labels))
+        classes = self._two_classes(np.unique(labels))
+        weights, unit = self._signed_weights(matrix, labels, sample_weight, classes)
+        self._start(matrix, len(labels), classes, unit)
         rows = rows_of(matrix)
         for _ in range(self.epochs):
             self._trainer.run(rows, weights)
@@ -110,28 +108,34 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The step size needs lambda = 1 / (n C), where n counts the rows of the whole data set: `n_total` says it in
         the first call. Without it the first portion is taken for the whole, so that k calls with the same data are
-        `fit` with k epochs. The bias is calibrated on the portion just seen.
+        `fit` with k epochs. The bias is calibrated on the latest portion that has rows of both classes.
+        Parameters are read at the first call; later changes wait for the next `fit`.
         """
         self._validate_params()
         first = not hasattr(self, "_trainer")
         matrix, labels = self._labelled(X, y, reset=first)
+        if self.class_weight == "balanced":
+            raise InputError("class_weight='balanced' needs all rows at once: pass a dict of weights to partial_fit")
         if first:
-            self.classes_ = self._two_classes(np.unique(labels if classes is None else np.asarray(classes)))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise InputError(f"classes={classes!r} differ from those of the first call, {self.classes_!r}")
-        weights = self._signed_weights(matrix, labels, sample_weight)
+            known = self._two_classes(np.unique(labels if classes is None else np.asarray(classes)))
+        else:
+            known = self.classes_
+            if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+                raise InputError(f"classes={classes!r} differ from those of the first call, {known!r}")
+        if n_total is not None and (not isinstance(n_total, Integral) or n_total < 1):
+            raise InputError(f"n_total={n_total!r} must count the rows of the whole data set")
+        weights, unit = self._signed_weights(matrix, labels, sample_weight, known)
         if first:
-            if n_total is not None and n_total < 1:
-                raise InputError(f"n_total={n_total!r} must count the rows of the whole data set")
-            self._start(matrix, len(labels) if n_total is None else n_total)
+            self._start(matrix, len(labels) if n_total is None else int(n_total), known, unit)
         rows = rows_of(matrix)
+        weights = weights * np.float32(unit / self._trainer.unit)
         self._trainer.run(rows, weights)
         return self._finish(rows, weights)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """f(x) of every row; positive for classes_[1]."""
         check_is_fitted(self)
-        return self.model_.decision_function(self._checked(validate_data(self, X, reset=False, **_FORM)))
+        return self.model_.decision_function(validate_data(self, X, reset=False, **_FORM))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The class of every row."""
@@ -147,18 +151,7 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _labelled(self, X: Any, y: ArrayLike, *, reset: bool) -> tuple[Any, NDArray[Any]]:
         matrix, labels = validate_data(self, X, y, reset=reset, **_FORM)
         check_classification_targets(labels)
-        return self._checked(matrix), labels
-
-    def _checked(self, matrix: Any) -> Any:
-        if issparse(matrix):
-            matrix = canonical(matrix)
-        largest = float(largest_magnitude(rows_of(matrix).values))
-        if largest > LARGEST_VALUE:
-            raise InputError(
-                f"the largest value of X is {largest:.3g}; beyond {LARGEST_VALUE:.0e} distances leave the range of "
-                "float32: scale the data first, for example with sklearn.preprocessing.MinMaxScaler"
-            )
-        return matrix
+        return checked(matrix), labels
 
     def _two_classes(self, classes: NDArray[Any]) -> NDArray[Any]:
         if len(classes) > 2:
@@ -174,22 +167,25 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return classes
 
     def _signed_weights(
-        self, matrix: Any, labels: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> NDArray[np.float32]:
-        positive = labels == self.classes_[1]
-        if not np.all(positive | (labels == self.classes_[0])):
-            unknown = np.setdiff1d(labels, self.classes_)
-            raise InputError(f"y holds {_listed(unknown)}, which is not among the classes {_listed(self.classes_)}")
-        weights = _check_sample_weight(sample_weight, matrix, dtype=np.float32, ensure_non_negative=True)
+        self, matrix: Any, labels: NDArray[Any], sample_weight: ArrayLike | None, classes: NDArray[Any]
+    ) -> tuple[NDArray[np.float32], float]:
+        """w_i y_i as shares of the largest weight, and that weight."""
+        positive = labels == classes[1]
+        if not np.all(positive | (labels == classes[0])):
+            unknown = np.setdiff1d(labels, classes)
+            raise InputError(f"y holds {_listed(unknown)}, which is not among the classes {_listed(classes)}")
+        weights = _check_sample_weight(sample_weight, matrix, dtype=np.float64, ensure_non_negative=True)
         if self.class_weight is not None:
-            by_class = compute_class_weight(self.class_weight, classes=self.classes_, y=labels, sample_weight=None)
-            weights = weights * np.where(positive, by_class[1], by_class[0]).astype(np.float32)
-        if not weights.any():
-            raise InputError("every sample weight is zero: nothing to train on")
-        signed: NDArray[np.float32] = np.where(positive, weights, -weights)
-        return signed
+            by_class = compute_class_weight(self.class_weight, classes=classes, y=labels, sample_weight=None)
+            if not (np.isfinite(by_class).all() and (by_class >= 0).all()):
+                raise InputError(f"class_weight={self.class_weight!r} must hold finite weights of zero or more")
+            weights = weights * np.where(positive, by_class[1], by_class[0])
+        largest = float(weights.max())
+        if not 0.0 < largest < LARGEST_WEIGHT:
+            raise InputError(f"the largest weight is {largest:g}; it must be above 0 and below {LARGEST_WEIGHT:g}")
+        return (np.where(positive, weights, -weights) / largest).astype(np.float32), largest
 
-    def _start(self, matrix: Any, total: int) -> None:
+    def _start(self, matrix: Any, total: int, classes: NDArray[Any], unit: float) -> None:
         self._trainer = Trainer(
             width=matrix.shape[1],
             regularization=1.0 / (total * self.C),
@@ -199,11 +195,13 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             maintenance=self.maintenance,
             across_signs=bool(self.across_signs),
             engine=self.engine,
+            unit=unit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
+        self.classes_ = classes
 
     def _finish(self, rows: Any, weights: NDArray[np.float32]) -> Self:
-        if self.bias == "calibrated":
+        if self.bias == "calibrated" and (weights > 0).any() and (weights < 0).any():
             self._trainer.calibrate(rows, weights)
         model = self._trainer.model()
         self.model_ = BudgetedModel(

@@ -8,6 +8,10 @@ smallest |beta| is removed.
 Among equal |beta| the oldest vector goes first. Ties are the rule, not the exception: every vector enters with
 beta = +-1 and no merge within a sign makes a coefficient smaller. The newest would be cheaper (its distances are
 known from its margin), but then one class can use up the budget of the other, and accuracy falls for M > 2.
+
+The first candidate's distances are computed afresh. It is nearly always a training row that was never merged, with a
+row's few non-zeros, so that this costs less than a margin; a cache of all B^2 distances would have to be written in
+rows and columns at every insertion and merge, which costs more, needs B^2 memory and drifts.
 """
 
 from typing import NamedTuple
@@ -36,6 +40,7 @@ from mmbsgd.merging import (
     BOUND_SLACK,
     DEGRADATION_TABLE,
     best_h,
+    beyond,
     degradation_bounds,
     table_degradation,
     weight_degradation,
@@ -52,7 +57,7 @@ STRATEGIES = {"cascade": CASCADE, "gradient": GRADIENT, "projection": PROJECTION
 
 # The bounds are float32 and touch the loss where reach is small.
 _SAFETY = 0.999
-FLOAT32_MAX = float(np.finfo(np.float32).max)
+FLOAT32_MAX = np.float64(np.finfo(np.float32).max)
 
 
 class Policy(NamedTuple):
@@ -75,6 +80,7 @@ class Bench(NamedTuple):
     trial: NDArray[np.float64]  # (M,)
     bounds: NDArray[np.float32]  # (blocks * LANES,)
     lowest: NDArray[np.float32]  # (LANES,)
+    ranked: NDArray[np.float32]  # (LANES,)
     table: NDArray[np.float32]
     factor: Factor  # for projection; else empty
 
@@ -91,6 +97,7 @@ def bench_for(policy: Policy) -> Bench:
         trial=np.zeros(size),
         bounds=aligned(padded(policy.budget + 1)),
         lowest=aligned(LANES),
+        ranked=aligned(LANES),
         table=DEGRADATION_TABLE,
         factor=empty_factor(policy.budget + 1 if policy.strategy == PROJECTION else 0),
     )
@@ -114,7 +121,7 @@ def maintain(support: Support, policy: Policy, bench: Bench) -> tuple[float, int
     first = smallest(support, sign)
     count = 1 if policy.strategy == REMOVAL else select(support, first, policy, bench)
     if count == 1:
-        beta = float(support.beta[first])
+        beta = np.float64(support.beta[first])
         release(support, first)
         return beta * beta, 0
     return merge(support, policy, bench, count), count - 1
@@ -129,8 +136,8 @@ def smallest(support: Support, sign: float) -> int:
     sizes, ages = infinite, infinite
     for block in range(blocks):
         beta, born = load(support.beta, block * LANES), load(support.born, block * LANES)
-        eligible = beta * beta if sign == 0.0 else beta * direction
-        size = choose(eligible, zero, maximum(beta, zero - beta), infinite)
+        magnitude = maximum(beta, zero - beta)
+        size = choose(magnitude if sign == 0.0 else beta * direction, zero, magnitude, infinite)
         # Lane by lane the smaller size wins, and the older vector among equal ones.
         ages = choose(sizes, size, born, choose(size, sizes, ages, minimum(ages, born)))
         sizes = minimum(sizes, size)
@@ -188,12 +195,16 @@ def select(support: Support, first: int, policy: Policy, bench: Bench) -> int:
                 found = _keep(searched_degradation(support, first, slot), slot, found, wanted, bench)
     else:
         _distances_of(support, first)
-        limit = _bound_candidates(support, first, policy.across_signs, wanted, bench)
-        a = float(support.beta[first])
-        for slot in range(support.points.shape[0]):
-            if item(bench.bounds, slot) <= limit:
-                b, reach = float(support.beta[slot]), support.gamma * float(support.distances[slot])
-                if a * b > 0.0:
+        limit, farthest = _bound_candidates(support, first, policy.across_signs, wanted, bench)
+        a = np.float64(support.beta[first])
+        for lane in range(LANES):
+            if item(bench.lowest, lane) > limit:
+                continue
+            for slot in range(lane, support.state[BLOCKS] * LANES, LANES):
+                if item(bench.bounds, slot) > limit or item(support.distances, slot) > farthest:
+                    continue
+                b, reach = np.float64(support.beta[slot]), support.gamma * np.float64(support.distances[slot])
+                if (a > 0.0) == (b > 0.0):
                     loss = table_degradation(a, b, reach, bench.table)
                 else:
                     loss = weight_degradation(a, b, reach, best_h(a / b, reach))
@@ -205,35 +216,44 @@ def select(support: Support, first: int, policy: Policy, bench: Bench) -> int:
 
 
 @kernel
-def _bound_candidates(support: Support, first: int, across_signs: bool, wanted: int, bench: Bench) -> np.float32:
+def _bound_candidates(
+    support: Support, first: int, across_signs: bool, wanted: int, bench: Bench
+) -> tuple[np.float32, np.float32]:
     """bench.bounds[j] = at most the degradation of merging j into the first candidate, over a^2; infinite for no
-    partner. Returns the largest bound that a wanted partner can have.
+    partner. Returns the largest bound and the largest squared distance that a wanted partner can have.
 
-    The loss is at most BOUND_SLACK times its bound. The least bounds of the lanes belong to different candidates, so
-    that the `wanted`-th smallest of them, times the slack, is above the loss of at least that many candidates.
+    The loss is at most BOUND_SLACK times its bound, and it is never less at `beyond(reach)` than at reach. The least
+    bounds of the lanes belong to different candidates, so that the `wanted`-th smallest of them, times the slack, is
+    above the loss of at least that many candidates; the same holds for their distances.
     """
-    zero, infinite, farthest = splat(np.float32(0.0)), splat(np.float32(np.inf)), splat(np.float32(1e4))
+    zero, infinite, remote = splat(np.float32(0.0)), splat(np.float32(np.inf)), splat(np.float32(1e4))
     a, gamma = splat(support.beta[first]), splat(np.float32(support.gamma))
-    lowest = infinite
-    own = support.distances[first]
+    direction = splat(np.float32(1.0 if support.beta[first] > 0.0 else -1.0))
+    lowest, nearest = infinite, infinite
     support.distances[first] = np.float32(np.inf)
     for block in range(support.state[BLOCKS]):
         b, distances = load(support.beta, block * LANES), load(support.distances, block * LANES)
-        known = degradation_bounds(a, b, minimum(distances * gamma, farthest))
-        other = choose(b * b, zero, zero, infinite) if across_signs else infinite
-        bounds = choose(a * b, zero, choose(distances, splat(np.float32(FLOAT32_MAX)), infinite, known), other)
+        known = degradation_bounds(a, b, minimum(distances * gamma, remote))
+        other = choose(maximum(b, zero - b), zero, zero, infinite) if across_signs else infinite
+        bounds = choose(b * direction, zero, known, other)
         store(bench.bounds, block * LANES, bounds)
         lowest = minimum(lowest, bounds)
-    support.distances[first] = own
+        nearest = minimum(nearest, choose(b * direction, zero, distances, infinite))
+    bench.bounds[first] = np.float32(np.inf)
+    store(bench.lowest, 0, lowest)
     largest = np.float32(FLOAT32_MAX)
     if across_signs or wanted > LANES:
-        return largest
+        return largest, largest
     if wanted == 1:
-        enough = least(lowest)
+        # The first candidate's own bound, if it is the least of its lane, only loosens the limit.
+        enough, near = least(lowest), least(nearest)
     else:
-        store(bench.lowest, 0, lowest)
-        enough = _rank(bench.lowest, wanted)
-    return min(np.float32(BOUND_SLACK) * enough, largest)
+        store(bench.ranked, 0, lowest)
+        enough = _rank(bench.ranked, wanted)
+        store(bench.ranked, 0, nearest)
+        near = _rank(bench.ranked, wanted)
+    farthest = np.float32(1.001 * beyond(np.float64(near) * support.gamma) / support.gamma)
+    return min(np.float32(BOUND_SLACK) * enough, largest), min(farthest, largest)
 
 
 @kernel

@@ -155,7 +155,7 @@ def table_degradation(a: float, b: float, reach: float, table: NDArray[np.float3
     y, x = row - i, column - j
     upper = table[i, j] * (1.0 - x) + table[i, j + 1] * x
     lower = table[i + 1, j] * (1.0 - x) + table[i + 1, j + 1] * x
-    return float(a * a * u * u * (upper * (1.0 - y) + lower * y))
+    return np.float64(a * a * u * u * (upper * (1.0 - y) + lower * y))
 
 
 @kernel
@@ -167,3 +167,10 @@ def degradation_bounds(a: Lanes, b: Lanes, reach: Lanes) -> Lanes:
     bend = (one + twice) / (one + a / b + twice)
     bounds: Lanes = two * squares * bend * bend / (one + splat(np.float32(4.0 / 3.0)) * reach + twice)
     return bounds
+
+
+@kernel
+def beyond(reach: float) -> float:
+    """At equal reach the loss over a^2 is least for ratio 1 and largest for ratio 0; here its least value has grown
+    above its largest at `reach`, so that whatever lies farther loses more than anything at `reach`."""
+    return min(2.0 * reach, reach + 0.6)

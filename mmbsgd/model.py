@@ -24,7 +24,7 @@ from scipy.sparse import issparse
 from mmbsgd.errors import InputError, ModelFileError
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.lanes import LANES
-from mmbsgd.rows import canonical, rows_of, span, squared_norm
+from mmbsgd.rows import checked, rows_of, span, squared_norm
 from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, place, set_norm
 
 FORMAT = "mmbsgd.BudgetedModel"
@@ -47,6 +47,10 @@ class BudgetedModel:
         coefficients = np.array(self.coefficients, dtype=np.float64)
         if coefficients.shape != (len(vectors),):
             raise InputError(f"{len(vectors)} support vectors need as many coefficients, not {coefficients.shape}")
+        if not (0.0 < self.gamma < math.inf and math.isfinite(self.bias)):
+            raise InputError(f"gamma={self.gamma!r} must be above zero and bias={self.bias!r} a number")
+        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
+            raise InputError(f"classes={self.classes!r} must be two different labels")
         for name, array in (("support_vectors", vectors), ("coefficients", coefficients)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -57,13 +61,10 @@ class BudgetedModel:
 
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """f(x) of every row of a dense or CSR matrix; positive for classes[1]."""
-        if not issparse(matrix):
-            matrix = np.ascontiguousarray(matrix, dtype=np.float32)
-        else:
-            matrix = canonical(matrix.tocsr().astype(np.float32, copy=False))
+        matrix = _single(matrix.tocsr() if issparse(matrix) else np.asarray(matrix))
         if matrix.ndim != 2 or matrix.shape[1] != self.width:
             raise InputError(f"this model takes rows of {self.width} features; these have shape {matrix.shape}")
-        rows = rows_of(matrix)
+        rows = rows_of(checked(matrix))
         out = np.empty(matrix.shape[0], np.float32)
         margins(rows, 0, self._support, tile_for(rows), out)
         return out.astype(np.float64) * self._unit + self.bias
@@ -183,6 +184,13 @@ def _fingerprint(header: bytes, coefficients: NDArray[Any], points: NDArray[Any]
     digest.update(np.ascontiguousarray(coefficients, np.float64).tobytes())
     digest.update(np.ascontiguousarray(points, np.float32).tobytes())
     return digest.hexdigest()
+
+
+def _single(matrix: Any) -> Any:
+    """Float32, C-ordered; values too large for it become infinite, which `checked` reports."""
+    with np.errstate(over="ignore"):
+        narrow = matrix.astype(np.float32, copy=False)
+    return narrow if issparse(narrow) else np.ascontiguousarray(narrow)
 
 
 def _plain(value: Any) -> Any:

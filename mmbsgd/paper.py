@@ -64,8 +64,8 @@ def point_norm(point: Values) -> np.float32:
 @kernel
 def searched_degradation(support: Support, first: int, partner: int) -> float:
     """The least weight degradation of merging two slots, by golden section on a fresh kernel value."""
-    reach = float(support.gamma * point_distance(support.points[first], support.points[partner]))
-    a, b = float(support.beta[first]), float(support.beta[partner])
+    reach = np.float64(support.gamma * point_distance(support.points[first], support.points[partner]))
+    a, b = np.float64(support.beta[first]), np.float64(support.beta[partner])
     if abs(a) > abs(b):
         a, b = b, a
     return weight_degradation(a, b, reach, golden_section(a / b, reach))

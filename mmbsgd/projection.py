@@ -108,7 +108,7 @@ def drop(slot: int, factor: Factor) -> None:
 @kernel
 def project(support: Support, slot: int, factor: Factor) -> float:
     """Removes a slot in favour of the others; the weight degradation."""
-    beta = float(support.beta[slot])
+    beta = np.float64(support.beta[slot])
     drop(slot, factor)
     release(support, slot)
     _similarities(support, slot, factor)
@@ -118,4 +118,4 @@ def project(support: Support, slot: int, factor: Factor) -> float:
         other = factor.members[row]
         changed = np.float32(support.beta[other] + beta * factor.column[row])
         set_beta(support, other, changed if changed != 0.0 else _KEPT)
-    return float(beta * beta * max(1.0 - explained - RIDGE * squares, 0.0))
+    return np.float64(beta * beta * max(1.0 - explained - RIDGE * squares, 0.0))

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, csr_matrix, issparse
+from scipy.sparse import issparse
 
 from mmbsgd._compile import kernel
+from mmbsgd.errors import InputError
 from mmbsgd.lanes import item
+
+LARGEST_VALUE = 1e15
 
 
 class Rows(NamedTuple):
@@ -45,12 +48,18 @@ def rows_of(matrix: Any) -> Rows:
     return Rows(_frozen(matrix.reshape(-1)), _frozen(features), _frozen(np.empty(0, np.int64)), width)
 
 
-def canonical(matrix: csr_matrix | csr_array) -> csr_matrix | csr_array:
-    """CSR with ascending features and none twice; a copy only where the input has neither."""
-    if matrix.has_canonical_format:
-        return matrix
-    matrix = matrix.copy()
-    matrix.sum_duplicates()
+def checked(matrix: Any) -> Any:
+    """The same matrix, CSR with ascending features and none twice (a copy only where it is not so); values in range."""
+    if issparse(matrix) and not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    values = matrix.data if issparse(matrix) else matrix
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))  # NaN if one is NaN
+    if not largest <= LARGEST_VALUE:
+        raise InputError(
+            f"the largest value of X is {largest:.3g}; only numbers up to {LARGEST_VALUE:.0e} have distances that "
+            "float32 can hold: scale the data first, for example with sklearn.preprocessing.MinMaxScaler"
+        )
     return matrix
 
 
@@ -80,19 +89,11 @@ def squared_norm(rows: Rows, row: Span) -> np.float32:
 
 
 @kernel
-def largest_magnitude(values: NDArray[np.float32]) -> np.float32:
-    largest = np.float32(0.0)
-    for value in values:
-        largest = max(largest, abs(value))
-    return largest
-
-
-@kernel
 def moments(values: NDArray[np.float32]) -> tuple[float, float]:
     """Sum and sum of squares, term after term: the zeros of a dense matrix change neither's bits."""
     total = squares = 0.0
     for i in range(values.shape[0]):
-        value = float(item(values, i))
+        value = np.float64(item(values, i))  # float() would leave it float32 once compiled
         total += value
         squares += value * value
     return total, squares

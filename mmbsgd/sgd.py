@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mmbsgd._compile import kernel
 from mmbsgd.gaussian import margin, scatter, squared_distances
-from mmbsgd.lanes import LANES, Scalar, choose, least, load, minimum, prefetch, splat, ticks
+from mmbsgd.lanes import LANES, Scalar, choose, least, load, maximum, minimum, prefetch, splat, ticks
 from mmbsgd.maintenance import PROJECTION, Bench, Policy, maintain
 from mmbsgd.paper import paper_margin
 from mmbsgd.projection import append, drop
@@ -58,10 +58,10 @@ def run_pass(
         weight = signed_weights[order[visit]]
         norm = squared_norm(rows, row)
         if policy.paper:
-            score = float(paper_margin(rows, row, norm, support))
+            score = np.float64(paper_margin(rows, row, norm, support))
         else:
             squared_distances(rows, row, norm, support, support.distances)
-            score = float(margin(support))
+            score = np.float64(margin(support))
         counters[KERNEL_EVALUATIONS] += support.state[COUNT]
         direction = 1.0 if weight > 0.0 else -1.0
         if direction * score < regularization * counters[STEPS] and weight != 0.0:
@@ -107,7 +107,8 @@ def _coincident(support: Support) -> int:
     closest = infinite
     for block in range(support.state[BLOCKS]):
         betas = load(beta, block * LANES)
-        closest = minimum(closest, choose(betas * betas, zero, load(distances, block * LANES), infinite))
+        size = maximum(betas, zero - betas)
+        closest = minimum(closest, choose(size, zero, load(distances, block * LANES), infinite))
     if least(closest) > 0.0:
         return -1
     for slot in range(support.points.shape[0]):

@@ -51,7 +51,8 @@ class Training:
     largest_gradient_error: float
     """Theorem 1 assumes that it is at most 1."""
     theorem_bound: float
-    """Theorem 1: how far the mean loss along the way can be above the optimum's."""
+    """Theorem 1: how far the mean loss along the way can be above the optimum's, for weights of 1; it promises nothing
+    where `largest_gradient_error` is above 1."""
 
     @property
     def maintenance_share(self) -> float:
@@ -84,9 +85,12 @@ class Trainer:
         maintenance: str = "cascade",
         across_signs: bool = False,
         engine: str = "fast",
+        unit: float = 1.0,
         seed: int = 0,
     ) -> None:
+        """unit: what a weight of 1 stands for. Coefficients are kept in that unit, so that none leaves float32."""
         self.regularization = regularization
+        self.unit = unit
         self.policy = Policy(STRATEGIES[maintenance], budget, mergees, across_signs, engine == "paper")
         self.support = empty_support(budget, width, gamma)
         self.bench = bench_for(self.policy)
@@ -104,7 +108,8 @@ class Trainer:
         self._pass_seconds += time.perf_counter() - began
 
     def _visit(self, rows: Rows, signed_weights: NDArray[np.float32], order: NDArray[np.int64]) -> None:
-        run_pass(rows, signed_weights, order, self.regularization, self.support, self.policy, self.bench, self.tally)
+        threshold = self.regularization / self.unit
+        run_pass(rows, signed_weights, order, threshold, self.support, self.policy, self.bench, self.tally)
 
     def scores(self, rows: Rows, count: int) -> NDArray[np.float32]:
         """sum_j beta_j k(s_j, x_i) of the current vectors."""
@@ -123,7 +128,7 @@ class Trainer:
     def model(self) -> BudgetedModel:
         support = self.support
         occupied = np.flatnonzero(support.beta[: support.points.shape[0]])
-        shrinking = 1.0 / (self.regularization * max(int(self.tally.counters[STEPS]), 1))
+        shrinking = self.unit / (self.regularization * max(int(self.tally.counters[STEPS]), 1))
         return BudgetedModel(
             support_vectors=support.points[occupied],
             coefficients=support.beta[occupied].astype(np.float64) * shrinking,
@@ -134,7 +139,7 @@ class Trainer:
     def report(self) -> Training:
         counters, errors = self.tally.counters, self.tally.errors
         steps = int(counters[STEPS])
-        mean_error = float(errors[0]) / max(steps, 1)
+        mean_error = self.unit * float(errors[0]) / max(steps, 1)
         share = counters[MAINTENANCE_TICKS] / max(int(counters[PASS_TICKS]), 1)
         return Training(
             steps=steps,
@@ -147,6 +152,6 @@ class Trainer:
             maintenance_seconds=self._pass_seconds * float(share),
             bias_seconds=self._bias_seconds,
             mean_gradient_error=mean_error,
-            largest_gradient_error=float(errors[1]),
+            largest_gradient_error=self.unit * float(errors[1]),
             theorem_bound=theorem_bound(self.regularization, steps, mean_error),
         )

@@ -340,7 +340,7 @@ def test_impossible_weights_are_refused(data):
     X, y = data
     with pytest.raises(ValueError, match="zero"):
         small().fit(X, y, sample_weight=np.zeros(60))
-    with pytest.raises(InputError, match="every sample weight is zero"):
+    with pytest.raises(InputError, match="must be above 0"):
         small(class_weight={-1: 0.0, 1: 0.0}).fit(X, y)
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         small().fit(X, y, sample_weight=-np.ones(60))
@@ -426,3 +426,65 @@ def test_adult_is_learnt_from_a_sparse_file(real_data):
         warnings.simplefilter("error")
         estimator = MultiMergeSVC(C=32.0, gamma=0.008, budget=100, random_state=0).fit(X[:20000], y[:20000])
     assert estimator.score(X[20000:], y[20000:]) > 0.83
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30])
+@pytest.mark.parametrize("maintenance", STRATEGIES)
+@pytest.mark.compiled_only
+def test_weights_of_any_size_are_a_matter_of_C(data, scale, maintenance):
+    X, y = data
+    weighted = MultiMergeSVC(C=1 / scale, budget=7, maintenance=maintenance, epochs=3, random_state=0)
+    weighted.fit(X, y, sample_weight=np.full(len(y), scale))
+    plain = MultiMergeSVC(C=1.0, budget=7, maintenance=maintenance, epochs=3, random_state=0).fit(X, y)
+    assert len(weighted.support_vectors_) <= 7
+    np.testing.assert_allclose(weighted.decision_function(X), plain.decision_function(X), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("engine", ["fast", "paper"])
+@pytest.mark.parametrize("maintenance", STRATEGIES)
+def test_vanishing_weights_beside_ordinary_ones_keep_the_budget(data, maintenance, engine):
+    X, y = data
+    weights = np.where(np.arange(len(y)) % 2, 1.0, 1e-30)
+    svc = MultiMergeSVC(budget=5, maintenance=maintenance, engine=engine, epochs=3, random_state=0)
+    svc.fit(X, y, sample_weight=weights)
+    assert len(svc.support_vectors_) <= 5
+    assert np.isfinite(svc.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("weights", [{-1.0: -1.0, 1.0: 1.0}, {-1.0: 1.0, 1.0: np.nan}, {-1.0: np.inf, 1.0: 1.0}])
+def test_class_weights_that_are_no_weights_are_refused(data, weights):
+    with pytest.raises(InputError, match="finite weights of zero or more"):
+        MultiMergeSVC(class_weight=weights).fit(*data)
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
+def test_the_scale_of_gamma_is_the_one_of_scikit_learn(offset):
+    X = (np.random.default_rng(0).normal(size=(500, 4)) + offset).astype(np.float32)
+    assert scale_gamma(X) == pytest.approx(1.0 / (4 * X.astype(np.float64).var()), rel=1e-3)
+
+
+def test_a_fit_that_fails_leaves_the_fitted_model_alone(data):
+    X, y = data
+    svc = MultiMergeSVC(budget=5, random_state=0).fit(X, y)
+    before = svc.predict(X)
+    svc.set_params(class_weight={"p": -1.0, "q": 1.0})
+    with pytest.raises(InputError):
+        svc.fit(X, np.where(y > 0, "p", "q"))
+    assert np.array_equal(svc.predict(X), before)
+
+
+def test_a_portion_of_one_class_keeps_the_bias(data):
+    X, y = data
+    svc = MultiMergeSVC(budget=10, random_state=0).partial_fit(X, y, n_total=10_000)
+    before = svc._trainer.bias
+    svc.partial_fit(X[y > 0][:3], y[y > 0][:3])
+    assert svc._trainer.bias == before
+
+
+def test_partial_fit_refuses_what_needs_all_rows(data):
+    with pytest.raises(InputError, match="balanced"):
+        MultiMergeSVC(class_weight="balanced").partial_fit(*data)
+    with pytest.raises(InputError, match="n_total"):
+        MultiMergeSVC().partial_fit(*data, n_total=float("nan"))

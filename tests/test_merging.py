@@ -15,6 +15,7 @@ from mmbsgd.merging import (
     H_ERROR,
     TABLE_ERROR,
     best_h,
+    beyond,
     bracket,
     degradation_bounds,
     golden_section,
@@ -139,3 +140,10 @@ def test_bounds_are_below_the_loss_and_at_most_the_slack_below():
     shares = out / np.array(losses)
     assert shares.max() <= 1.001
     assert shares.min() >= 0.999 / BOUND_SLACK
+
+
+def test_beyond_a_multiple_of_the_reach_nothing_loses_less():
+    for reach in np.linspace(1e-4, 12.0, 400):
+        largest = 1.0 - np.exp(-2 * reach) * (1 + 2 * reach)  # a weightless first candidate
+        far = beyond(reach)
+        assert weight_degradation(1.0, 1.0, far, best_h(1.0, far)) >= largest - 1e-12

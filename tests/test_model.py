@@ -268,3 +268,19 @@ def test_another_process_reads_the_same_model(saved):
     code = f"from mmbsgd import BudgetedModel; print(BudgetedModel.load({str(saved)!r}).coefficients.tobytes().hex())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == model_of().coefficients.tobytes().hex()
+
+
+@pytest.mark.parametrize(
+    "change", [{"gamma": -1.0}, {"gamma": np.nan}, {"bias": np.nan}, {"classes": (1, 1)}, {"classes": (1, 2, 3)}]
+)
+def test_a_model_that_could_not_decide_is_refused(change):
+    parts = {"support_vectors": np.eye(2), "coefficients": np.ones(2), "bias": 0.0, "gamma": 1.0} | change
+    with pytest.raises(InputError):
+        BudgetedModel(**parts)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+def test_a_model_refuses_values_it_cannot_compare(value):
+    model = BudgetedModel(np.eye(2), np.ones(2), 0.0, 1.0)
+    with pytest.raises(InputError, match="scale the data first"):
+        model.predict([[value, 0.0]])

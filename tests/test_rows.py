@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from mmbsgd.rows import canonical, largest_magnitude, rows_of, span, squared_norm
+from mmbsgd.errors import InputError
+from mmbsgd.rows import checked, rows_of, span, squared_norm
 
 
 @pytest.fixture
@@ -67,19 +68,23 @@ def test_an_all_zero_row_has_length_zero_and_norm_zero(dense):
 
 def test_canonical_csr_stays_the_same_object(dense):
     matrix = csr_matrix(dense)
-    assert canonical(matrix) is matrix
+    assert checked(matrix) is matrix
 
 
 def test_unsorted_and_repeated_features_are_put_in_order_in_a_copy():
     data, indices, starts = np.array([1, 2, 4, 8], np.float32), np.array([2, 0, 2, 1]), np.array([0, 3, 4])
     matrix = csr_matrix((data.copy(), indices.copy(), starts), shape=(2, 3))
-    tidy = canonical(matrix)
+    tidy = checked(matrix)
     assert np.array_equal(tidy.toarray(), [[2, 0, 5], [0, 8, 0]])
     assert np.array_equal(tidy.indices, [0, 2, 1])
     assert np.array_equal(matrix.data, data)
     assert np.array_equal(matrix.indices, indices)
 
 
-def test_largest_magnitude_sees_negative_values_and_nothing_in_no_values():
-    assert largest_magnitude(rows_of(np.array([[1, -3], [2, 0]], np.float32)).values) == 3.0
-    assert largest_magnitude(rows_of(np.empty((0, 2), np.float32)).values) == 0.0
+@pytest.mark.parametrize("value", [1e16, -1e16, np.nan, np.inf])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_whose_distances_float32_cannot_hold_are_refused(value, sparse):
+    matrix = np.array([[1, value], [2, 0]], np.float32)
+    with pytest.raises(InputError, match="scale the data first"):
+        checked(csr_matrix(matrix) if sparse else matrix)
+    assert checked(np.empty((0, 2), np.float32)).shape == (0, 2)

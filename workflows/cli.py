@@ -31,9 +31,7 @@ def _command(
     """Train kernel SVMs on a budget."""
 
 
-@app.command(
-    epilog="Examples:\n\n  mmbsgd train demo\n\n  mmbsgd train demo --rows 500000 --budget 400 --mergees 3"
-)
+@app.command(epilog="Examples:\n\n  mmbsgd train demo\n\n  mmbsgd train demo --rows 500000 --budget 400 --mergees 3")
 def train(
     data: Annotated[str, typer.Argument(help="'demo': a generated checkerboard with noise.")],
     c: Annotated[float, typer.Option("--C", help="Weight of the losses; lambda = 1 / (n C).")] = 0.1,
@@ -95,6 +93,9 @@ def main() -> None:
         if not isinstance(error, MmbsgdError) and "InvalidParameterError" not in type(error).__name__:
             raise
         Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
+        sys.exit(2)
+    except MemoryError as error:
+        Console(stderr=True).print(f"[bold red]Error:[/bold red] not enough memory: {escape(str(error))}; ask for less")
         sys.exit(2)
 
 
