@@ -25,6 +25,8 @@ types: .venv/dev
 
 benchmark: .venv/dev
 	$(BIN)/python benchmarks/solver.py
+	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/picture.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -30,3 +30,27 @@ def test_every_python_block_of_the_readme_runs(tmp_path):
             check=False,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"
+
+
+def commands():
+    blocks = re.findall(r"^```\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("mmbsgd ")]
+
+
+def test_the_readme_shows_commands():
+    assert len(commands()) >= 3
+
+
+@pytest.mark.compiled_only
+@pytest.mark.parametrize("command", commands())
+def test_every_command_of_the_readme_runs(command, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "workflows.cli", *command.split()[1:]],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
