@@ -10,8 +10,13 @@ import pytest
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
+def blocks(language):
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [text for name, text in fenced if name == language]
+
+
 def python_blocks():
-    return re.findall(r"^```python\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return blocks("python")
 
 
 def test_the_readme_shows_python():
@@ -33,8 +38,7 @@ def test_every_python_block_of_the_readme_runs(tmp_path):
 
 
 def commands():
-    blocks = re.findall(r"^```\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
-    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
+    lines = [line.split("#")[0].strip() for block in blocks("") for line in block.splitlines()]
     return [line for line in lines if line.startswith("mmbsgd ")]
 
 
