@@ -26,7 +26,7 @@ def draw(axes: Any, rows: list[dict[str, Any]], five_passes: dict[str, Any]) -> 
     mergees = ", ".join(str(row["mergees"]) for row in fast)
     label(axes, f"mmbsgd\nM = {mergees}", fast[1]["fit_seconds"], min(row["accuracy"] for row in fast))
     axes.plot(five_passes["fit_seconds"], five_passes["accuracy"], "o", color=OURS, markersize=8)
-    label(axes, "mmbsgd\nfive passes", five_passes["fit_seconds"], five_passes["accuracy"])
+    label(axes, "mmbsgd\nfive passes", five_passes["fit_seconds"], five_passes["accuracy"], below=False)
     paper = [row for row in rows if row.get("engine") == "paper"]
     axes.plot([row["fit_seconds"] for row in paper], [row["accuracy"] for row in paper], "o", color=PAPER, markersize=8)
     lowest = min(row["accuracy"] for row in paper)
