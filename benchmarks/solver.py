@@ -294,7 +294,7 @@ def once(data: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def alternatives(task: Task, plan: Plan) -> list[Raw]:
     """What a user would pick instead, each once. SGD's alpha = 1 / (n C) makes it the same objective; its five passes
-    reach what its default of up to a thousand reaches, in a fraction of the time."""
+    took a sixth of the default's time on ADULT, with Nystroem, for the same accuracy; not checked elsewhere."""
     components = min(BUDGET, len(task.train[1]))
     sgd: Raw = {
         "loss": "hinge",

@@ -10,8 +10,9 @@ beta = +-1 and no merge within a sign makes a coefficient smaller. The newest wo
 known from its margin), but then one class can use up the budget of the other, and accuracy falls for M > 2.
 
 The first candidate's distances are computed afresh. It is nearly always a training row that was never merged, with a
-row's few non-zeros, so that this costs less than a margin; a cache of all B^2 distances would have to be written in
-rows and columns at every insertion and merge, which costs more, needs B^2 memory and drifts.
+row's few non-zeros, so that this costs less than a margin. A cache of all B^2 distances would have to be written in
+rows and columns at every insertion and merge: by estimate, not by measurement, that costs more; it also needs B^2
+memory and drifts.
 """
 
 from typing import NamedTuple

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mmbsgd import MmbsgdError, MultiMergeSVC, Training
 from mmbsgd._version import __version__
@@ -89,9 +90,7 @@ def main() -> None:
     """The command's entry: a user's mistake is a message and exit code 2, a bug keeps its traceback."""
     try:
         app()
-    except (MmbsgdError, ValueError) as error:
-        if not isinstance(error, MmbsgdError) and "InvalidParameterError" not in type(error).__name__:
-            raise
+    except (MmbsgdError, InvalidParameterError) as error:
         Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
         sys.exit(2)
     except MemoryError as error:
