@@ -14,7 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mmbsgd.errors import InputError
 from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
-from mmbsgd.rows import checked, moments, rows_of
+from mmbsgd.portions import Portions, Weighted, Whole
+from mmbsgd.rows import Rows, checked, moments, rows_of
 from mmbsgd.training import ENGINES, Trainer, Training
 
 LARGEST_WEIGHT = 1e100
@@ -90,11 +91,30 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix, labels = self._labelled(X, y, reset=True)
         classes = self._two_classes(np.unique(labels))
         weights, unit = self._signed_weights(matrix, labels, sample_weight, classes)
-        self._start(matrix, len(labels), classes, unit)
-        rows = rows_of(matrix)
-        for _ in range(self.epochs):
-            self._trainer.run(rows, weights)
-        return self._finish(rows, weights)
+        whole = Whole(rows_of(matrix), weights, tuple(classes))
+        self._start(whole, len(labels), unit)
+        return self._train(whole)
+
+    def fit_portions(self, portions: Portions) -> Self:
+        """Trains from scratch on rows that come in portions, for example those of `workflows.data.PreparedData`.
+
+        One portion gives the same bits as `fit` on its rows.
+        """
+        self._validate_params()
+        self.n_features_in_ = portions.width
+        classes = self._two_classes(np.asarray(portions.classes))
+        unit = 1.0
+        if self.class_weight is not None:
+            balanced = [sum(portions.counts) / (2 * max(count, 1)) for count in portions.counts]
+            chosen = self.class_weight
+            if not isinstance(chosen, dict):
+                chosen = dict(zip(classes.tolist(), balanced, strict=True))
+            weights = np.array([chosen.get(label, 1.0) for label in classes.tolist()], np.float64)
+            self._check_class_weights(weights)
+            unit = _largest(weights)
+            portions = Weighted(portions, (weights[0] / unit, weights[1] / unit))
+        self._start(portions, sum(portions.counts), unit)
+        return self._train(portions)
 
     def partial_fit(
         self,
@@ -125,12 +145,13 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if n_total is not None and (not isinstance(n_total, Integral) or n_total < 1):
             raise InputError(f"n_total={n_total!r} must count the rows of the whole data set")
         weights, unit = self._signed_weights(matrix, labels, sample_weight, known)
+        if not first:
+            weights = weights * np.float32(unit / self._trainer.unit)
+        portion = Whole(rows_of(matrix), weights, tuple(known))
         if first:
-            self._start(matrix, len(labels) if n_total is None else int(n_total), known, unit)
-        rows = rows_of(matrix)
-        weights = weights * np.float32(unit / self._trainer.unit)
-        self._trainer.run(rows, weights)
-        return self._finish(rows, weights)
+            self._start(portion, len(labels) if n_total is None else int(n_total), unit)
+        self._trainer.epoch(portion)
+        return self._finish(portion)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """f(x) of every row; positive for classes_[1]."""
@@ -177,19 +198,20 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = _check_sample_weight(sample_weight, matrix, dtype=np.float64, ensure_non_negative=True)
         if self.class_weight is not None:
             by_class = compute_class_weight(self.class_weight, classes=classes, y=labels, sample_weight=None)
-            if not (np.isfinite(by_class).all() and (by_class >= 0).all()):
-                raise InputError(f"class_weight={self.class_weight!r} must hold finite weights of zero or more")
+            self._check_class_weights(by_class)
             weights = weights * np.where(positive, by_class[1], by_class[0])
-        largest = float(weights.max())
-        if not 0.0 < largest < LARGEST_WEIGHT:
-            raise InputError(f"the largest weight is {largest:g}; it must be above 0 and below {LARGEST_WEIGHT:g}")
+        largest = _largest(weights)
         return (np.where(positive, weights, -weights) / largest).astype(np.float32), largest
 
-    def _start(self, matrix: Any, total: int, classes: NDArray[Any], unit: float) -> None:
+    def _check_class_weights(self, by_class: NDArray[np.float64]) -> None:
+        if not (np.isfinite(by_class).all() and (by_class >= 0).all()):
+            raise InputError(f"class_weight={self.class_weight!r} must hold finite weights of zero or more")
+
+    def _start(self, portions: Portions, total: int, unit: float) -> None:
         self._trainer = Trainer(
-            width=matrix.shape[1],
+            width=portions.width,
             regularization=1.0 / (total * self.C),
-            gamma=self._width_of_kernel(matrix),
+            gamma=self._width_of_kernel(portions),
             budget=int(self.budget),
             mergees=int(self.mergees),
             maintenance=self.maintenance,
@@ -198,11 +220,16 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unit=unit,
             seed=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
-        self.classes_ = classes
+        self.classes_ = np.asarray(portions.classes)
 
-    def _finish(self, rows: Any, weights: NDArray[np.float32]) -> Self:
-        if self.bias == "calibrated" and (weights > 0).any() and (weights < 0).any():
-            self._trainer.calibrate(rows, weights)
+    def _train(self, portions: Portions) -> Self:
+        for _ in range(self.epochs):
+            self._trainer.epoch(portions)
+        return self._finish(portions)
+
+    def _finish(self, portions: Portions) -> Self:
+        if self.bias == "calibrated":
+            self._trainer.calibrate(portions)
         model = self._trainer.model()
         self.model_ = BudgetedModel(
             model.support_vectors, model.coefficients, model.bias, model.gamma, tuple(self.classes_)
@@ -214,24 +241,37 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.training_: Training = self._trainer.report()
         return self
 
-    def _width_of_kernel(self, matrix: Any) -> float:
+    def _width_of_kernel(self, portions: Portions) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.gamma == "auto":
-            return 1.0 / float(matrix.shape[1])
-        return scale_gamma(matrix)
+            return 1.0 / float(portions.width)
+        return scale_gamma(portions)
 
 
-def scale_gamma(matrix: Any) -> float:
+def scale_gamma(portions: Portions) -> float:
     """1 / (d * variance of all entries), as in scikit-learn's SVC, without a copy of the data."""
-    rows, width = matrix.shape
-    values = rows_of(matrix).values
-    total, squares = moments(values)
-    entries = rows * width
+    total = squares = 0.0
+    entries = 0
+
+    def add(rows: Rows, signed_weights: NDArray[np.float32]) -> None:
+        nonlocal total, squares, entries
+        first, second = moments(rows.values)
+        total, squares = total + first, squares + second
+        entries += len(signed_weights) * portions.width
+
+    portions.visit(range(len(portions)), add)
     variance = max(squares / entries - (total / entries) ** 2, 0.0)
     if variance == 0.0:
         return 1.0
-    return float(min(max(1.0 / (width * variance), 1e-30), 1e30))
+    return float(min(max(1.0 / (portions.width * variance), 1e-30), 1e30))
+
+
+def _largest(weights: ArrayLike) -> float:
+    largest = float(np.max(weights))
+    if not 0.0 < largest < LARGEST_WEIGHT:
+        raise InputError(f"the largest weight is {largest:g}; it must be above 0 and below {LARGEST_WEIGHT:g}")
+    return largest
 
 
 def _listed(values: NDArray[Any]) -> str:

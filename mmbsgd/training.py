@@ -1,6 +1,7 @@
 """A training from start to end: passes in Python's hands, everything inside a pass compiled.
 
-`Trainer` holds what is being learnt and can be fed rows in any number of portions; `Training` is its report.
+`Trainer` holds what is being learnt and can be fed rows in any number of portions; `Training` is its report. With
+several portions an epoch visits them in a fresh random order, and the rows of each in a fresh random order.
 """
 
 import math
@@ -15,6 +16,7 @@ from mmbsgd.bias import calibrated_bias
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.maintenance import STRATEGIES, Policy, bench_for
 from mmbsgd.model import BudgetedModel
+from mmbsgd.portions import Portions
 from mmbsgd.rows import Rows
 from mmbsgd.sgd import (
     KERNEL_EVALUATIONS,
@@ -96,9 +98,14 @@ class Trainer:
         self.bench = bench_for(self.policy)
         self.tally = empty_tally()
         self.generator = np.random.default_rng(seed)
+        self.shuffler = np.random.default_rng([seed, 1])  # of portions: rows of a single one keep their own order
         self.bias = 0.0  # in units of beta
         self._pass_seconds = self._bias_seconds = 0.0
         self._calibration_evaluations = 0
+
+    def epoch(self, portions: Portions) -> None:
+        """One pass over everything."""
+        portions.visit(self.shuffler.permutation(len(portions)).tolist(), self.run)
 
     def run(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
         """One pass over the rows in a fresh random order."""
@@ -118,11 +125,23 @@ class Trainer:
         self._calibration_evaluations += count * int(self.support.state[COUNT])
         return out
 
-    def calibrate(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
-        """Sets the bias to the threshold of least error on these rows."""
-        self.scores(rows, 0)
+    def calibrate(self, portions: Portions) -> None:
+        """Sets the bias to the threshold of least error on these rows; one class alone says nothing about it."""
+        scores: list[NDArray[np.float32]] = []
+        weights: list[NDArray[np.float32]] = []
+
+        def score(rows: Rows, signed_weights: NDArray[np.float32]) -> None:
+            self.scores(rows, 0)
+            began = time.perf_counter()
+            scores.append(self.scores(rows, len(signed_weights)))
+            weights.append(np.array(signed_weights))
+            self._bias_seconds += time.perf_counter() - began
+
+        portions.visit(range(len(portions)), score)
         began = time.perf_counter()
-        self.bias = calibrated_bias(self.scores(rows, len(signed_weights)), signed_weights)
+        signed = np.concatenate(weights)
+        if (signed > 0).any() and (signed < 0).any():
+            self.bias = calibrated_bias(np.concatenate(scores), signed)
         self._bias_seconds += time.perf_counter() - began
 
     def model(self) -> BudgetedModel:

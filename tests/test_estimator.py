@@ -19,6 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mmbsgd import BudgetedModel, InputError, MultiMergeSVC
 from mmbsgd.estimator import scale_gamma
+from mmbsgd.portions import Whole
+from mmbsgd.rows import rows_of
 from mmbsgd.training import Trainer
 
 STRATEGIES = ["cascade", "gradient", "projection", "removal"]
@@ -287,10 +289,14 @@ def test_rows_that_are_all_zero_or_all_alike_can_be_trained_on(form):
         assert len(estimator.support_vectors_) <= 1
 
 
+def whole(matrix):
+    return Whole(rows_of(matrix.astype(np.float32)), np.ones(matrix.shape[0], np.float32))
+
+
 def test_scaled_gamma_is_that_of_scikit_learns_svc(data):
     X, y = data
     for matrix in (X, csr_matrix(np.where(X > 0, X, 0))):
-        assert scale_gamma(matrix) == pytest.approx(SVC().fit(matrix, y)._gamma, rel=1e-5)
+        assert scale_gamma(whole(matrix)) == pytest.approx(SVC().fit(matrix, y)._gamma, rel=1e-5)
     assert MultiMergeSVC(gamma="auto", random_state=0).fit(X, y).gamma_ == pytest.approx(1 / 3)
 
 
@@ -299,7 +305,7 @@ def test_scaled_gamma_has_the_same_bits_for_dense_and_sparse_data():
         generator = np.random.default_rng(seed)
         X = generator.normal(size=(5000, 10)).astype(np.float32)
         X[generator.random(X.shape) < 0.5] = 0.0
-        assert scale_gamma(X) == scale_gamma(csr_matrix(X))
+        assert scale_gamma(whole(X)) == scale_gamma(whole(csr_matrix(X)))
 
 
 def test_rows_of_weight_zero_are_never_support_vectors(data):
@@ -462,7 +468,7 @@ def test_class_weights_that_are_no_weights_are_refused(data, weights):
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
 def test_the_scale_of_gamma_is_the_one_of_scikit_learn(offset):
     X = (np.random.default_rng(0).normal(size=(500, 4)) + offset).astype(np.float32)
-    assert scale_gamma(X) == pytest.approx(1.0 / (4 * X.astype(np.float64).var()), rel=1e-3)
+    assert scale_gamma(whole(X)) == pytest.approx(1.0 / (4 * X.astype(np.float64).var()), rel=1e-3)
 
 
 def test_a_fit_that_fails_leaves_the_fitted_model_alone(data):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from mmbsgd.merging import TABLE_ERROR
+from mmbsgd.portions import Whole
 from mmbsgd.rows import rows_of
 from mmbsgd.support import BLOCKS, COUNT
 
@@ -152,7 +153,7 @@ def test_dense_and_csr_rows_train_the_same_bits(seed, budget, maintenance, engin
     for matrix in (rows, csr_matrix(rows)):
         trainer = trainer_of(rows, 0.01, GAMMA, budget, seed, maintenance=maintenance, engine=engine)
         trainer.run(rows_of(matrix), labels)
-        trainer.calibrate(rows_of(matrix), labels)
+        trainer.calibrate(Whole(rows_of(matrix), labels))
         results.append(outcome(trainer))
     assert results[0] == results[1]
 

@@ -10,6 +10,7 @@ from builders import blobs, train, trainer_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmbsgd.portions import Whole
 from mmbsgd.rows import rows_of
 from mmbsgd.training import ENGINES, theorem_bound
 
@@ -18,7 +19,7 @@ def trained(engine="fast", **options):
     rows, labels = blobs(0, count=60)
     trainer = trainer_of(rows, 1 / 60, 0.3, 10, engine=engine, **options)
     trainer.run(rows_of(rows), labels)
-    trainer.calibrate(rows_of(rows), labels)
+    trainer.calibrate(Whole(rows_of(rows), labels))
     return trainer, rows, labels
 
 

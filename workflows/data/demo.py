@@ -7,7 +7,9 @@ FIELDS = 4
 NOISE = 0.05
 
 
-def checkerboard(rows: int, seed: int, *, noise: float = NOISE) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def checkerboard(
+    rows: int, seed: int | np.random.SeedSequence, *, noise: float = NOISE
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Points of the unit square, labelled +1 and -1 like the fields of a board; some labels are flipped."""
     generator = np.random.default_rng(seed)
     points = generator.random((rows, 2), dtype=np.float32)

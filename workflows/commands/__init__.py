@@ -1,0 +1,1 @@
+"""The `mmbsgd` command, one module per group of subcommands."""

@@ -1,0 +1,113 @@
+"""The paper's data sets by name: where their files come from, and how the paper uses them.
+
+Files are taken from the folder that MMBSGD_DATA names, else downloaded once from the LIBSVM collection.
+"""
+
+import os
+import secrets
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from workflows.data.places import speaking
+from workflows.data.prepare import Request
+from workflows.errors import DataError
+
+COLLECTION = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
+"""C.-C. Chang and C.-J. Lin, LIBSVM Data: Classification (Binary Class)."""
+FOLDER_VARIABLE = "MMBSGD_DATA"
+_SUFFIXES = ("", ".bz2", ".xz", ".gz")
+_SECONDS_OF_SILENCE = 30
+Report = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class KnownSet:
+    name: str
+    train: str
+    """The file's name without .bz2 and the like."""
+    test: str | None
+    test_rows: int
+    """Rows to hold out where there is no test file; the paper does not publish which ones it took."""
+    rows: int
+    """Training rows, those for validation included."""
+    width: int
+    c: float
+    gamma: float
+    remote: tuple[str, ...]
+    """Names in the collection, those of training and test file."""
+    note: str = ""
+
+
+KNOWN = {
+    known.name: known
+    for known in (
+        KnownSet("adult", "a9a", "a9a.t", 16_281, 32_561, 123, 32, 0.008, ("a9a", "a9a.t")),
+        KnownSet("ijcnn", "ijcnn1", "ijcnn1.t", 91_701, 49_990, 22, 32, 2, ("ijcnn1.bz2", "ijcnn1.t.bz2")),
+        KnownSet(
+            "web", "w7a", "w7a.t", 25_057, 24_692, 300, 8, 0.03, ("w7a", "w7a.t"), "the paper took the smaller w6a"
+        ),
+        KnownSet("phishing", "phishing", None, 2_740, 8_315, 68, 8, 8, ("phishing",)),
+        KnownSet("skin", "skin", None, 80_269, 164_788, 3, 8, 0.03, ("skin_nonskin",)),
+    )
+}
+
+
+def known_set(name: str) -> KnownSet:
+    if name not in KNOWN:
+        raise DataError(f"no known data set {name!r}; there are: {', '.join(KNOWN)}")
+    return KNOWN[name]
+
+
+def request(
+    known: KnownSet, out: str, downloads: Path, report: Report, *, collection: str = COLLECTION, **options: object
+) -> Request:
+    """How to prepare the set; its files are found or fetched first."""
+    names = [known.train] + ([known.test] if known.test else [])
+    files = [
+        str(_find(name) or _fetch(f"{collection}/{remote}", downloads, name, report))
+        for name, remote in zip(names, known.remote, strict=True)
+    ]
+    return Request(
+        source=files[0],
+        out=out,
+        test=files[1] if known.test else None,
+        test_size=0 if known.test else known.test_rows,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def _find(name: str) -> Path | None:
+    folder = os.environ.get(FOLDER_VARIABLE)
+    candidates = [Path(folder) / f"{name}{suffix}" for suffix in _SUFFIXES] if folder else []
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _fetch(url: str, downloads: Path, name: str, report: Report) -> Path:
+    """Downloads aside and renames when everything has arrived."""
+    target = downloads / url.rpartition("/")[2]
+    if target.is_file():
+        return target
+    with speaking(f"cannot write to {downloads}"):
+        downloads.mkdir(parents=True, exist_ok=True)
+    part = downloads / f".{target.name}.{secrets.token_hex(4)}.part"
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS_OF_SILENCE) as answer, open(part, "wb") as sink:
+            total = int(answer.headers.get("Content-Length") or 0)
+            while block := answer.read(1 << 18):
+                sink.write(block)
+                report(f"downloading {target.name}", sink.tell(), max(total, sink.tell()))
+            if total and sink.tell() != total:
+                raise urllib.error.URLError(f"only {sink.tell():,} of {total:,} bytes came")
+        os.replace(part, target)
+    except (urllib.error.URLError, TimeoutError, ConnectionError, OSError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(
+            f"cannot download {url}: {reason}; get the file in another way, put it into a folder as {name} or "
+            f"{name}.bz2, and set {FOLDER_VARIABLE} to that folder"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return target

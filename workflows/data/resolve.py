@@ -1,0 +1,45 @@
+"""DATA, as every command takes it: a prepared folder, a known set by name, `demo`, or a file that is prepared once."""
+
+from pathlib import Path
+
+import xxhash
+
+from workflows.data.dataset import PreparedData
+from workflows.data.known import KNOWN
+from workflows.data.manifest import FILE
+from workflows.data.places import Place, place
+from workflows.data.prepare import Progress, Request, prepare
+from workflows.data.sources import DEMO
+from workflows.errors import DataError
+
+
+def open_data(name: str, home: Path, report: Progress, *, label: str | None = None, rows: int) -> PreparedData:
+    """Opens prepared data; a source is prepared into the home folder first, and again only when it has changed."""
+    folder = place(name) if name != DEMO else None
+    if folder is not None and folder.child(FILE).is_file():
+        return PreparedData.open(folder)
+    if folder is not None and not folder.exists():
+        if name in KNOWN:
+            return _known(name, home)
+        raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
+    target = place(home / "data" / _key(name, folder, label, rows))
+    if not target.child(FILE).is_file():
+        prepare(Request(source=name, out=target.path, label=label, rows=rows), report)
+    return PreparedData.open(target)
+
+
+def _known(name: str, home: Path) -> PreparedData:
+    folder = place(home / "data" / name)
+    if not folder.child(FILE).is_file():
+        raise DataError(f"the data set {name!r} is not here yet: get it with 'mmbsgd data get {name}'")
+    return PreparedData.open(folder)
+
+
+def _key(name: str, source: Place | None, label: str | None, rows: int) -> str:
+    """A folder name that changes with the source."""
+    if source is None:
+        return f"{DEMO}-{rows}"
+    files = [source] if source.is_file() else source.files()
+    facts = [(file.path, file.info().size, file.info().mtime_ns) for file in files]
+    stem = source.base_name.partition(".")[0] or "data"
+    return f"{stem}-{xxhash.xxh3_64_hexdigest(repr((facts, label)))}"

@@ -1,0 +1,138 @@
+"""Sources: what a user has, as a stream of tasks that each read some of its rows."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from workflows.data import libsvm, tables, text
+from workflows.data.demo import checkerboard
+from workflows.data.labelled import LabelledRows
+from workflows.data.manifest import SourceRecord
+from workflows.data.places import Place, place
+from workflows.errors import DataError
+
+Kind = Literal["libsvm", "csv", "tsv", "parquet", "demo"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DEMO = "demo"
+DEMO_ROWS = 100_000
+DEMO_CHUNK = 1 << 18
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    rows: int
+    seed: int
+    number: int
+
+
+Task = text.TextChunk | tables.ParquetTask | DemoTask
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input. `tasks` may be walked once; `read` runs anywhere."""
+
+    record: SourceRecord
+    tasks: Iterable[Task]
+    columns: tables.Columns | None = None  # of a table
+    delimiter: str = ","
+
+    def read(self, task: Task, dtype: Any) -> Iterator[LabelledRows]:
+        return read(task, self.columns, self.delimiter, dtype)
+
+
+def read(task: Task, columns: tables.Columns | None, delimiter: str, dtype: Any) -> Iterator[LabelledRows]:
+    if isinstance(task, DemoTask):
+        points, labels = checkerboard(task.rows, np.random.SeedSequence([task.seed, task.number]))
+        yield LabelledRows(points.astype(dtype, copy=False), (labels > 0).astype(np.intp), (-1, 1))
+    elif isinstance(task, tables.ParquetTask):
+        yield from tables.parse_parquet(task, dtype)
+    elif columns is not None:
+        yield tables.parse_csv(task, tables.CsvFormat(columns, delimiter), dtype)
+    else:
+        yield libsvm.parse(task, dtype)
+
+
+def position(task: Task, before: int) -> int:
+    """How far reading has come after this task, in the unit of `SourceRecord.bytes`."""
+    if isinstance(task, text.TextChunk):
+        return task.position
+    return before + (task.bytes if isinstance(task, tables.ParquetTask) else task.rows * 8)
+
+
+def open_source(
+    name: str,
+    *,
+    kind: Kind | None = None,
+    label: str | None = None,
+    dropped: tuple[str, ...] = (),
+    rows: int = DEMO_ROWS,
+    seed: int = 0,
+    like: tables.Columns | None = None,
+) -> Source:
+    """like: the columns of the training file, for a test file that goes with it."""
+    if kind == DEMO or (kind is None and name == DEMO):
+        numbers = range(-(-rows // DEMO_CHUNK))
+        tasks = [DemoTask(min(DEMO_CHUNK, rows - number * DEMO_CHUNK), seed, number) for number in numbers]
+        return Source(SourceRecord(name=DEMO, kind=DEMO, bytes=rows * 8), tasks)
+    where = place(name)
+    if not where.exists():
+        raise DataError(f"{where.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
+    kind = kind or kind_of(where)
+    if kind == "parquet":
+        return _parquet(where, label, dropped, like)
+    if not where.is_file():
+        raise DataError(f"{where.name} is a folder; only Parquet is read from folders, other formats from files")
+    if where.size() == 0:
+        raise DataError(f"{where.name} is empty")
+    record = SourceRecord(name=where.name, kind=kind, bytes=where.size())
+    if kind in ("csv", "tsv"):
+        return _csv(where, record, label, dropped, like)
+    if label is not None or dropped:
+        raise DataError(
+            f"{where.name} is read as LIBSVM text, which has no named columns: leave out --label and --drop, or say "
+            "--format csv"
+        )
+    return Source(record, text.chunks(where, quoted=False))
+
+
+def kind_of(where: Place) -> Kind:
+    name = where.base_name.lower()
+    for suffix in _COMPRESSED:
+        name = name.removesuffix(suffix)
+    if name.endswith((".parquet", ".pq")) or where.is_folder():
+        return "parquet"
+    return "csv" if name.endswith(".csv") else "tsv" if name.endswith((".tsv", ".tab")) else "libsvm"
+
+
+def _csv(
+    where: Place, record: SourceRecord, label: str | None, dropped: tuple[str, ...], like: tables.Columns | None
+) -> Source:
+    stream = text.chunks(where, quoted=True)
+    first = next(stream, None)
+    if first is None:
+        raise DataError(f"{where.name} is empty")
+    names, delimiter, rest = tables.csv_header(first, "\t" if record.kind == "tsv" else None)
+    columns = tables.choose(names, label, dropped, where.name)
+    if like is not None:
+        columns = columns.sorted_as(like, where.name)
+
+    def all_chunks() -> Iterator[text.TextChunk]:
+        if rest.data.strip():
+            yield rest
+        yield from stream
+
+    return Source(record, all_chunks(), columns, delimiter)
+
+
+def _parquet(where: Place, label: str | None, dropped: tuple[str, ...], like: tables.Columns | None) -> Source:
+    dataset = tables.parquet_dataset(where)
+    columns = tables.choose(dataset.schema.names, label, dropped, where.name)
+    if like is not None:
+        columns = columns.sorted_as(like, where.name)
+    tasks = list(tables.parquet_tasks(where, dataset, columns))
+    record = SourceRecord(name=where.name, kind="parquet", bytes=sum(task.bytes for task in tasks))
+    return Source(record, tasks, columns)
