@@ -34,12 +34,36 @@ def write(target: Place, matrix: Any, codes: NDArray[np.int8], labels: tuple[Lab
         [pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(_alike(labels))), _as_arrow(matrix)],
         names=["label", "row"],
     )
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data = sink.getvalue()
-    target.write(data)
-    return Written(data.size, fingerprint(data))
+    with target.writer() as stream:
+        sink = _Fingerprinting(stream)
+        with pa.ipc.new_file(pa.PythonFile(sink, mode="w"), batch.schema) as writer:
+            writer.write_batch(batch)
+    return Written(sink.written, f"xxh3:{sink.digest.hexdigest()}")
+
+
+class _Fingerprinting:
+    """Passes on what is written and takes its fingerprint on the way, so that no second copy is in memory."""
+
+    closed = False
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.digest = xxhash.xxh3_128()
+        self.written = 0
+
+    def write(self, data: Any) -> None:
+        self._stream.write(data)
+        self.digest.update(data)
+        self.written += len(data)
+
+    def tell(self) -> int:
+        return self.written
+
+    def flush(self) -> None:
+        pass  # closing the stream below does
+
+    def close(self) -> None:
+        pass
 
 
 def fingerprint(data: pa.Buffer | bytes) -> str:

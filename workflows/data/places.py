@@ -83,8 +83,14 @@ class Place:
             with pa.memory_map(self.path) as mapped:
                 return mapped.read_buffer()
 
-    def write(self, data: Any) -> None:
+    @contextmanager
+    def writer(self) -> Iterator[Any]:
+        """A stream to write the file's bytes to."""
         with speaking(f"cannot write {self.name}"), self.filesystem.open_output_stream(self.path) as stream:
+            yield stream
+
+    def write(self, data: bytes) -> None:
+        with self.writer() as stream:
             stream.write(data)
 
     def make_folder(self) -> None:

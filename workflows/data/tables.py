@@ -17,6 +17,7 @@ from workflows.data.text import TextChunk
 from workflows.errors import DataError
 
 BATCH_BYTES = 16 << 20
+_BLOCK = 1 << 20  # what Arrow parses at a time: measured, larger ones leave the cache
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
@@ -91,10 +92,11 @@ def parse_csv(chunk: TextChunk, layout: CsvFormat, dtype: Any = np.float32) -> L
 
 
 def _read_csv(chunk: TextChunk, layout: CsvFormat, types: dict[str, pa.DataType]) -> pa.Table:
+    quoted = b'"' in chunk.data  # looking for line breaks between quotation marks costs a fifth of the reading
     return csv.read_csv(
         pa.BufferReader(chunk.data),
-        read_options=csv.ReadOptions(column_names=layout.columns.names, block_size=1 << 22, use_threads=False),
-        parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
+        read_options=csv.ReadOptions(column_names=layout.columns.names, block_size=_BLOCK, use_threads=False),
+        parse_options=csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=quoted),
         convert_options=csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[]),
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from workflows.data.places import Place
 from workflows.errors import DataError
 
-CHUNK_BYTES = 16 << 20
+CHUNK_BYTES = 8 << 20
 LONGEST_LINE = 256 << 20
 _UTF8_MARK = b"\xef\xbb\xbf"
 _DECOMPRESSORS: dict[bytes, Callable[[Any], Any]] = {
