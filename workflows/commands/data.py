@@ -11,7 +11,7 @@ from workflows.data import PreparedData, Request
 from workflows.data import prepare as run
 from workflows.data.known import FOLDER_VARIABLE, KNOWN, known_set, request
 from workflows.data.manifest import Manifest
-from workflows.data.prepare import LayoutChoice
+from workflows.data.plan import LayoutChoice
 from workflows.data.scaling import Method
 from workflows.data.sources import DEMO_ROWS, Kind
 from workflows.errors import DataError

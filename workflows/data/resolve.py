@@ -8,7 +8,8 @@ from workflows.data.dataset import PreparedData
 from workflows.data.known import KNOWN
 from workflows.data.manifest import FILE
 from workflows.data.places import Place, place
-from workflows.data.prepare import Progress, Request, prepare
+from workflows.data.plan import Request
+from workflows.data.prepare import Progress, prepare
 from workflows.data.sources import DEMO
 from workflows.errors import DataError
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workflows.data.manifest import FILE
-from workflows.data.places import Place, place, speaking
+from workflows.data.places import Place, speaking
 from workflows.errors import DataError
 
 _MARK = ".preparing-"
@@ -53,7 +53,7 @@ def _local(target: Place) -> Iterator[tuple[Place, Path]]:
         with _claimed(aside):
             scratch = aside / "scratch"
             scratch.mkdir()
-            yield place(aside), scratch
+            yield Place(target.filesystem, str(aside), target.name), scratch
             shutil.rmtree(scratch)
             (aside / "lock").unlink()
         with speaking(f"cannot write {target.name}"):
