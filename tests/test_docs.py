@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
@@ -46,14 +49,27 @@ def test_the_readme_shows_commands():
     assert len(commands()) >= 3
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where a reader stands who has the README's example file; commands run there in the README's order."""
+    folder = tmp_path_factory.mktemp("readme")
+    generator = np.random.default_rng(0)
+    readings = generator.normal(size=(3000, 4))
+    columns = {f"sensor {number}": readings[:, number] for number in range(4)}
+    fault = np.where(np.hypot(readings[:, 0], readings[:, 1]) > 1.2, "yes", "no")
+    parquet.write_table(pa.table(columns | {"fault": fault}), folder / "measurements.parquet")
+    return folder
+
+
 @pytest.mark.compiled_only
+@pytest.mark.xdist_group("readme")
 @pytest.mark.parametrize("command", commands())
-def test_every_command_of_the_readme_runs(command, tmp_path):
+def test_every_command_of_the_readme_runs(command, folder):
     done = subprocess.run(
         [sys.executable, "-m", "workflows.cli", *command.split()[1:]],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         timeout=240,
         check=False,
     )

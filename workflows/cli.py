@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from sklearn.utils._param_validation import InvalidParameterError
 
-from mmbsgd import MmbsgdError
 from mmbsgd._version import __version__
+from mmbsgd.errors import MmbsgdError
 from workflows.commands import data
 from workflows.commands.console import console
 from workflows.commands.train import train
@@ -48,7 +47,7 @@ def main() -> None:
     """The command's entry: a user's mistake is a message and exit code 2, a bug keeps its traceback."""
     try:
         app()
-    except (MmbsgdError, InvalidParameterError) as error:
+    except MmbsgdError as error:
         Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
         sys.exit(2)
     except MemoryError as error:

@@ -1,13 +1,12 @@
 """`mmbsgd train`: one model, no study."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Split
 from workflows.data.demo import NOISE, checkerboard
@@ -15,6 +14,9 @@ from workflows.data.known import KNOWN
 from workflows.data.resolve import open_data
 from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.errors import DataError
+
+if TYPE_CHECKING:
+    from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 
 Maintenance = Literal["cascade", "gradient", "projection", "removal"]
 Engine = Literal["fast", "paper"]
@@ -53,7 +55,7 @@ def train(
         prepared = open_data(data, home, report, label=label, rows=rows)
     training = _split(prepared, on, [name for name in prepared.manifest.splits if name not in ("validation", "test")])
     scored = _split(prepared, score_on, _held_out(prepared, training))
-    estimator = MultiMergeSVC(
+    estimator = _estimator(
         C=tuned[0] if c is None else c,
         gamma=tuned[1] if gamma is None else _gamma(gamma),
         budget=budget,
@@ -63,8 +65,6 @@ def train(
         engine=engine,
         random_state=seed,
     )
-    with console.status("Compiling the kernels (once per machine)…"):
-        MultiMergeSVC(**(estimator.get_params() | {"epochs": 1})).fit(*checkerboard(200, 0))
     with console.status(f"Training on {training.rows:,} rows…"):
         estimator.fit_portions(training)
     with console.status(f"Scoring {scored.rows:,} rows…"):
@@ -76,6 +76,22 @@ def train(
     if out is not None:
         _save(out, estimator.model_, prepared)
         console.print(f"The model is in {out}.")
+
+
+def _estimator(**parameters: Any) -> "MultiMergeSVC":
+    """With kernels compiled, before anything is timed."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    from mmbsgd import InputError, MultiMergeSVC
+
+    estimator = MultiMergeSVC(**parameters)
+    try:
+        estimator._validate_params()
+    except InvalidParameterError as error:
+        raise InputError(str(error)) from None
+    with console.status("Compiling the kernels (once per machine)…"):
+        MultiMergeSVC(**parameters | {"epochs": 1}).fit(*checkerboard(200, 0))
+    return estimator
 
 
 def _tuned(data: str) -> tuple[float, float | str]:
@@ -104,7 +120,9 @@ def _held_out(data: PreparedData, training: Split) -> list[str]:
     return next(([name] for name in ("validation", "test") if name in known and name not in used), sorted(used))
 
 
-def _save(out: Path, model: BudgetedModel, data: PreparedData) -> None:
+def _save(out: Path, model: "BudgetedModel", data: PreparedData) -> None:
+    from mmbsgd import BudgetedModel
+
     manifest = data.manifest
     about = {
         "data": manifest.fingerprint,
@@ -119,7 +137,7 @@ def _save(out: Path, model: BudgetedModel, data: PreparedData) -> None:
         raise DataError(f"cannot write {out}: {error.strerror}") from None
 
 
-def _report(data: str, training: Training, accuracy: float, trained: Split, scored: Split) -> Table:
+def _report(data: str, training: "Training", accuracy: float, trained: Split, scored: Split) -> Table:
     held = "+".join(dict.fromkeys(record.split for record in scored.records))
     table = Table(title=f"{Path(data).name} · {trained.rows:,} training rows", title_justify="left", show_header=False)
     table.add_row(f"accuracy on {held} ({scored.rows:,} rows)", f"{accuracy:.2%}")
