@@ -1,16 +1,21 @@
 """`mmbsgd train`: one model, no study."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.table import Table
 
+from mmbsgd.portions import Visitor
+from mmbsgd.rows import Rows
 from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Split
 from workflows.data.demo import NOISE, checkerboard
 from workflows.data.known import KNOWN
+from workflows.data.prepare import Progress
 from workflows.data.resolve import open_data
 from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.errors import DataError
@@ -65,8 +70,8 @@ def train(
         engine=engine,
         random_state=seed,
     )
-    with console.status(f"Training on {training.rows:,} rows…"):
-        estimator.fit_portions(training)
+    with progress() as report:
+        estimator.fit_portions(_Watched(training, epochs, report))
     with console.status(f"Scoring {scored.rows:,} rows…"):
         scores, codes = scored.decide(estimator.model_)
     accuracy = float(np.mean((scores > 0) == codes))
@@ -76,6 +81,26 @@ def train(
     if out is not None:
         _save(out, estimator.model_, prepared)
         console.print(f"The model is in {out}.")
+
+
+class _Watched:
+    """Portions that report how far the training has come: every epoch visits all of them, and so does the bias."""
+
+    def __init__(self, split: Split, epochs: int, report: Progress) -> None:
+        self._split, self._report = split, report
+        self.width, self.classes, self.counts = split.width, split.classes, split.counts
+        self._visits, self._done = len(split) * (epochs + 1), 0
+
+    def __len__(self) -> int:
+        return len(self._split)
+
+    def visit(self, order: Sequence[int], visitor: Visitor) -> None:
+        def watched(rows: Rows, signs: NDArray[np.float32]) -> None:
+            self._report(f"training on {self._split.rows:,} rows", self._done, self._visits)
+            visitor(rows, signs)
+            self._done += 1
+
+        self._split.visit(order, watched)
 
 
 def _estimator(**parameters: Any) -> "MultiMergeSVC":
