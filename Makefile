@@ -25,6 +25,7 @@ types: .venv/dev
 
 benchmark: .venv/dev
 	$(BIN)/python benchmarks/solver.py
+	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
 

@@ -1,12 +1,12 @@
-"""Puts what benchmarks/solver.py measured into README.md, between its marks."""
+"""Puts what benchmarks/solver.py and benchmarks/data.py measured into README.md, between its marks."""
 
 import json
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-MARKS = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 
 
 def comparison(rows: list[dict[str, Any]], limit: float) -> list[str]:
@@ -33,34 +33,71 @@ def comparison(rows: list[dict[str, Any]], limit: float) -> list[str]:
     return lines
 
 
-def figures(listed: list[dict[str, Any]]) -> list[str]:
-    lines = ["| figure | measured | goal | |", "|---|---:|---:|---|"]
-    for figure in listed:
-        sign, unit = "≥" if figure["at_least"] else "≤", figure["unit"]
-        verdict = "met" if figure["verdict"] == "met" else f"**{figure['verdict']}**"
-        lines.append(
-            f"| {figure['name']} | {figure['value']:.4g}{unit} | {sign} {figure['goal']:g}{unit} | {verdict} |"
-        )
+def readers(parts: dict[str, Any]) -> list[str]:
+    lines = [
+        "| file | method | median | best | CPU | MB/s | peak memory |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for part in parts.values():
+        for name, row in part.get("methods", {}).items():
+            cells = [f"{part['file']['kind']}, {part['file']['bytes'] / 1e6:,.0f} MB", name]
+            cells += [f"{row[key]:.2f} s" for key in ("median", "best", "cpu")]
+            cells += [f"{row['mb_per_second']:,.0f}", f"{row['peak_mb']:,.0f} MB"]
+            lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
+def figures(listed: list[dict[str, Any]]) -> list[str]:
+    """A figure without a goal is there for information."""
+    lines = ["| figure | measured | goal | |", "|---|---:|---:|---|"]
+    for figure in listed:
+        sign, unit = "≥" if figure["at_least"] else "≤", figure["unit"]
+        goal = "" if figure["goal"] is None else f"{sign} {figure['goal']:g}{unit}"
+        verdict = f"**{figure['verdict']}**" if figure["verdict"] == "not met" else figure["verdict"]
+        lines.append(f"| {figure['name']} | {figure['value']:.4g}{unit} | {goal} | {verdict} |")
+    return lines
+
+
+def solver_block(results: dict[str, Any]) -> list[str]:
+    return [
+        "Budget 500, one epoch, calibrated bias, one core, all in one run of `benchmarks/solver.py`. Fast engine: "
+        "time is the best of five repeats, accuracy the mean of five seeds. Every other method ran once, so "
+        '"× faster" flatters the fast engine by the luck of its best repeat. SVC on SKIN gets equal rows as one '
+        "weighted row: the same problem, sooner solved.",
+        "",
+        *comparison(results["comparison"], results["exp_limit"]["best"]),
+        "",
+        *figures(results["figures"]),
+    ]
+
+
+def data_block(parts: dict[str, Any]) -> list[str]:
+    return [
+        "Dense rows of 54 features on two cores, generated and measured by `benchmarks/data.py`. Every run is a "
+        "process of its own, and its clock starts after the imports. Methods took turns; files came from the system's "
+        "cache. `prepare` reads, splits, shuffles and writes; the others end with their arrays in memory. CPU counts "
+        "the time of all threads.",
+        "",
+        *readers(parts),
+        "",
+        *figures([figure for part in parts.values() for figure in part["figures"]]),
+    ]
+
+
+def put(readme: str, name: str, lines: list[str]) -> str:
+    """Replaces what stands between the marks of that name; prose is wrapped."""
+    lines = [line if line.startswith("|") else textwrap.fill(line, 120) for line in lines]
+    marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+    return marks.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], readme)
+
+
 def main() -> None:
-    results: dict[str, Any] = json.loads((ROOT / "benchmarks/results/solver.json").read_text())
-    text = "\n".join(
-        [
-            "Budget 500, one epoch, calibrated bias, one core, all in one run of `benchmarks/solver.py`. Fast engine:",
-            "time is the best of five repeats, accuracy the mean of five seeds. Every other method ran once, so that",
-            '"× faster" flatters the fast engine by the luck of its best repeat. SVC on SKIN gets equal rows as one',
-            "weighted row: the same problem, sooner solved.",
-            "",
-            *comparison(results["comparison"], results["exp_limit"]["best"]),
-            "",
-            *figures(results["figures"]),
-            "",
-        ]
-    )
-    readme = ROOT / "README.md"
-    readme.write_text(MARKS.sub(lambda found: found[1] + text + found[2], readme.read_text()))
+    file, results = ROOT / "README.md", ROOT / "benchmarks" / "results"
+    readme = file.read_text()
+    for name, source, block in (("figures", "solver", solver_block), ("data figures", "data", data_block)):
+        if (results / f"{source}.json").exists():
+            readme = put(readme, name, block(json.loads((results / f"{source}.json").read_text())))
+    file.write_text(readme)
 
 
 if __name__ == "__main__":
