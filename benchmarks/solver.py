@@ -49,7 +49,7 @@ from sklearn.svm import SVC
 from mmbsgd import MultiMergeSVC
 from mmbsgd.gaussian import LOG2_E
 from mmbsgd.lanes import LANES, aligned, exp2, load, splat, store
-from workflows.demo import checkerboard
+from workflows.data.demo import checkerboard
 
 ROOT = Path(__file__).resolve().parent.parent
 BUDGET = 500
