@@ -284,7 +284,7 @@ def silent_store():
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
         try:
             yield f"127.0.0.1:{server.server_port}", asked
