@@ -249,6 +249,13 @@ def test_a_partition_is_checked_again_by_whoever_opens_the_folder_again(copied):
         PreparedData.open(copied).split("train").each(len)
 
 
+def test_a_partition_is_checked_only_once(copied):
+    data = PreparedData.open(copied)
+    data.split("train").each(len)
+    damage(copied / data.manifest.partitions[0].file)
+    data.split("train").each(len)
+
+
 def test_a_failed_check_is_not_taken_for_a_passed_one(copied):
     data = PreparedData.open(copied)
     damage(copied / data.manifest.partitions[0].file)

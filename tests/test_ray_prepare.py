@@ -104,12 +104,15 @@ def test_a_worker_that_dies_is_a_message(cluster):
     assert "\n" not in str(failed.value)
 
 
-@pytest.mark.xfail(strict=True, raises=subprocess.TimeoutExpired, reason="Ray tries twenty times 41 seconds")
-def test_an_address_without_a_cluster_is_a_message_and_exit_code_2(tmp_path):
+HANGS = pytest.mark.xfail(strict=True, raises=subprocess.TimeoutExpired, reason="Ray tries twenty times 41 seconds")
+
+
+@pytest.mark.parametrize("address", [pytest.param("127.0.0.1:1", marks=HANGS), "ray://127.0.0.1:1"])
+def test_an_address_without_a_cluster_is_a_message_and_exit_code_2(tmp_path, address):
     done = subprocess.run(
         [
             *(sys.executable, "-m", "workflows.cli", "prepare", "demo", "--rows", "100"),
-            *("--out", str(tmp_path / "out"), "--ray-address", "127.0.0.1:1"),
+            *("--out", str(tmp_path / "out"), "--ray-address", address),
         ],
         capture_output=True,
         text=True,
@@ -118,6 +121,6 @@ def test_an_address_without_a_cluster_is_a_message_and_exit_code_2(tmp_path):
         check=False,
     )
     assert done.returncode == 2, done.stderr
-    assert "no Ray cluster at '127.0.0.1:1'" in " ".join(done.stderr.split())
+    assert f"no Ray cluster at '{address}'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert entries(tmp_path) == []

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 from prepared import class_blocks, entries, gathered, multiset, prepared, write_csv, write_libsvm, write_parquet
 
@@ -70,13 +71,18 @@ def test_a_file_of_the_same_size_but_another_time_is_prepared_again(tmp_path, op
 
 
 def test_files_of_the_same_name_in_other_folders_are_not_mixed_up(tmp_path, opened):
-    for number in (1, 2):
+    matrix, labels = class_blocks(1)
+    turned = np.c_[matrix[:, :-1], matrix[::-1, -1]]
+    sizes = set()
+    for number, rows in enumerate((matrix, turned)):
         (tmp_path / str(number)).mkdir()
-        source = write_csv(tmp_path / str(number) / "in.csv", *class_blocks(number))
+        source = write_csv(tmp_path / str(number) / "in.csv", rows, labels)
         os.utime(source, ns=(0, 0))
+        sizes.add(os.stat(source).st_size)
         data, made = opened(source)
         assert made
-        assert multiset(*gathered(data)) == multiset(*class_blocks(number))
+        assert multiset(*gathered(data)) == multiset(rows, labels)
+    assert len(sizes) == 1
 
 
 def test_another_label_column_is_another_data_set(tmp_path, opened):

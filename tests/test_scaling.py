@@ -170,8 +170,25 @@ def test_the_scaling_in_the_manifest_gives_the_very_rows(raw, tmp_path, method, 
         if layout == "sparse":
             assert found.data.tobytes() == expected.data.tobytes()
             assert found.indices.tobytes() == expected.indices.astype(np.int32).tobytes()
+            wide = rows.toarray().astype(np.float64 if method in SCALERS else np.float32)
+            np.testing.assert_allclose(scaling.apply(wide), found.toarray(), rtol=1e-6)
         else:
             assert found.tobytes() == expected.tobytes()
+
+
+FILLED = pytest.mark.xfail(strict=True, reason="without the shift the scaled values are too large for float32")
+
+
+@pytest.mark.parametrize("layout", ["dense", pytest.param("sparse", marks=FILLED)])
+def test_columns_that_float32_cannot_hold_are_scaled_before_they_are_narrowed(tmp_path, layout):
+    """Times in seconds, two apart: as float32 they would be the same number."""
+    _, labels = class_blocks(7, rows=100)
+    matrix = np.c_[1.6e9 + 2 * np.arange(100), np.arange(100) % 3]
+    source = write_csv(tmp_path / "in.csv", matrix, labels)
+    options = {"scale": "minmax", "layout": layout, "test_size": 0, "validation_size": 0}
+    scaled = np.sort(gathered(prepared(tmp_path / "out", source, **options))[0][:, 0].astype(np.float64))
+    expected = np.sort(MinMaxScaler().fit_transform(matrix)[:, 0])
+    np.testing.assert_allclose(scaled - scaled[0], expected - expected[0], atol=1e-3)
 
 
 def test_test_and_validation_rows_teach_the_scaling_nothing(tmp_path):
