@@ -1,6 +1,7 @@
 """Rows with labels, as every reader hands them on, and what a label is."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from mmbsgd.rows import LARGEST_VALUE
 
+_WHOLE = re.compile(r"[+-]?[0-9]+")
 Label = bool | int | float | str
 
 
@@ -23,7 +25,8 @@ class LabelledRows:
 
     def only(self, wanted: tuple[Label, ...]) -> "LabelledRows":
         """The rows of these classes."""
-        kept = np.isin(self.codes, [code for code, label in enumerate(self.classes) if label in wanted])
+        codes = [code for code, label in enumerate(self.classes) if any(same_label(label, one) for one in wanted)]
+        kept = np.isin(self.codes, codes)
         return self if kept.all() else LabelledRows(self.matrix[kept], self.codes[kept], self.classes)
 
 
@@ -48,17 +51,25 @@ def why_unusable(value: float) -> str:
 
 def plain_label(value: Any) -> Label:
     """One spelling for one label: 1, 1.0, "+1" and "1" are the same, whatever file they come from."""
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (bool, int)):
+        return value
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value)
+        number = float(text) if "_" not in text else math.nan
+    except ValueError:
+        return text
     if not math.isfinite(number):
-        return str(value)
+        return text
+    if _WHOLE.fullmatch(text.strip()):
+        return int(text)
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def same_label(first: Label, second: Label) -> bool:
+    """Whether a user who writes one means the other: the word True stands for a boolean, 1 does not."""
+    return str(first) == str(second)
 
 
 def label_order(label: Label) -> tuple[bool, Any]:
@@ -67,5 +78,12 @@ def label_order(label: Label) -> tuple[bool, Any]:
 
 
 def listed(labels: Any, most: int = 10) -> str:
-    shown = [repr(label) for label in labels]
+    shown = [excerpt(label) for label in labels]
     return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
+
+
+def excerpt(value: Any, most: int = 60) -> str:
+    """A value as a message can show it."""
+    if isinstance(value, str) and len(value) > most:
+        return repr(value[:most] + "…")
+    return repr(value)

@@ -68,25 +68,27 @@ def _by_arrow(data: bytes) -> tuple[csr_array, NDArray[np.float64]] | None:
 
 def _as_pairs(data: bytes) -> tuple[bytes | bytearray, int]:
     """The two columns as text, empty if something in it is not plain, and the number of lines it came from."""
-    if b"#" in data:
+    if any(letter in data for letter in (b"#", b"x", b"X")):  # comments; hexadecimal indices, which Arrow would take
         return b"", 0
     if any(space in data for space in (b"\t", b"\r", b"\v", b"\f")):
         data = data.translate(_SPACES)
     text = bytearray(b"\n")
-    text += data
-    while text.endswith((b"\n", b" ")):
-        del text[-1]
+    text += data.rstrip(b"\n ")
     text += b"\n"
     letters = np.frombuffer(text, np.uint8)
     begins = np.flatnonzero(letters[:-1] == ord("\n")) + 1
     signs = begins[letters[begins] == ord("+")]
-    # Arrow reads no leading plus: it becomes a zero, in place, where a digit or a point follows.
-    following = letters[signs + 1]
-    if not (((following >= ord("0")) & (following <= ord("9"))) | (following == ord("."))).all():
+    # Arrow reads no leading plus: it becomes a zero, in place, where a number follows.
+    first, second = letters[signs + 1], letters[np.minimum(signs + 2, len(letters) - 1)]
+    if not (_digits(first) | ((first == ord(".")) & _digits(second))).all():
         return b"", 0
     letters[signs] = ord("0")
     del letters
     return b"0:" + text[1:].replace(b"\n", b"\n0:", len(begins) - 1).replace(b" ", b"\n"), len(begins)
+
+
+def _digits(letters: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return (letters >= ord("0")) & (letters <= ord("9"))
 
 
 def _by_scikit_learn(chunk: TextChunk) -> tuple[csr_array, NDArray[np.float64]]:

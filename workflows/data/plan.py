@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from workflows.data import sources
 from workflows.data.blocks import DENSE_FROM, Kept, Summary
-from workflows.data.labelled import Label, label_order, plain_label
+from workflows.data.labelled import Label, label_order, plain_label, same_label
 from workflows.data.manifest import Layout
 from workflows.data.scaling import Method, needs_moments
 from workflows.data.splitting import Bin, Share, bins, deal, split_sizes
@@ -131,7 +131,7 @@ def make_plan(request: Request, main: Staged, test: Staged | None) -> Plan:
 def _ordered(request: Request, main: Staged) -> tuple[Label, Label]:
     first, second = sorted(main.labels, key=label_order)
     wanted = [plain_label(label) for label in request.classes]
-    return (first, second) if not wanted or wanted[1] == second else (second, first)
+    return (first, second) if not wanted or same_label(wanted[1], second) else (second, first)
 
 
 def _sizes(request: Request, rows: int, tested: bool) -> dict[str, int]:

@@ -7,7 +7,7 @@ write   tasks gather, shuffle, scale and write one partition each               
 finish  the manifest
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -83,6 +83,7 @@ def _read(source: sources.Source, origin: int, request: Request, workers: Worker
     wanted = tuple(plain_label(label) for label in request.classes)
     read = partial(
         _blocks,
+        name=source.record.name,
         columns=source.columns,
         delimiter=source.delimiter,
         dtype=np.float64 if needs_moments(request.scale) else np.float32,
@@ -95,12 +96,7 @@ def _read(source: sources.Source, origin: int, request: Request, workers: Worker
     for number, part in enumerate(workers.keep(read, numbered())):
         blocks += part
         seen |= {label for summary, _ in part for label, _ in summary.groups}
-        if len(seen) > 2:
-            found = sorted(seen, key=label_order)
-            raise DataError(
-                f"{name} has more than two classes: {listed(found)}; pick two of them, for example "
-                f"--classes {found[0]},{found[1]}"
-            )
+        _check_classes(name, seen)
         progress(f"reading {name}", positions[number], max(source.record.bytes, 1))
     if not any(summary.rows for summary, _ in blocks):
         what = f"no row of the classes {listed(wanted)}" if wanted else "no rows"
@@ -108,9 +104,19 @@ def _read(source: sources.Source, origin: int, request: Request, workers: Worker
     return Staged(source, blocks)
 
 
+def _check_classes(name: str, labels: Collection[Label]) -> None:
+    if len(labels) > 2:
+        found = sorted(labels, key=label_order)
+        raise DataError(
+            f"{name} has more than two classes: {listed(found)}; pick two of them, for example "
+            f"--classes {found[0]},{found[1]}"
+        )
+
+
 def _blocks(
     numbered: tuple[int, sources.Task],
     *,
+    name: str,
     columns: Any,
     delimiter: str,
     dtype: Any,
@@ -123,6 +129,8 @@ def _blocks(
     rows: LabelledRows
     for rows in sources.read(task, columns, delimiter, dtype):
         chosen = rows.only(wanted) if wanted else rows
+        if not wanted:
+            _check_classes(name, rows.classes)
         if len(chosen):
             yield block_of(chosen, seeds.spawn(1)[0])
 

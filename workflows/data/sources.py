@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
-from workflows.data import libsvm, tables, text
+from workflows.data import csv_files, libsvm, tables, text
 from workflows.data.demo import checkerboard
 from workflows.data.labelled import LabelledRows
 from workflows.data.manifest import SourceRecord
@@ -28,7 +28,14 @@ class DemoTask:
     number: int
 
 
-Task = text.TextChunk | tables.ParquetTask | DemoTask
+class TableTask(Protocol):
+    """A row group of a Parquet file. Its module takes half a second to import: only who reads Parquet waits for it."""
+
+    @property
+    def bytes(self) -> int: ...
+
+
+Task = text.TextChunk | DemoTask | TableTask
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,12 @@ def read(task: Task, columns: tables.Columns | None, delimiter: str, dtype: Any)
     if isinstance(task, DemoTask):
         points, labels = checkerboard(task.rows, np.random.SeedSequence([task.seed, task.number]))
         yield LabelledRows(points.astype(dtype, copy=False), (labels > 0).astype(np.intp), (-1, 1))
-    elif isinstance(task, tables.ParquetTask):
-        yield from tables.parse_parquet(task, dtype)
+    elif not isinstance(task, text.TextChunk):
+        from workflows.data import parquet_files
+
+        yield from parquet_files.parse(task, dtype)  # type: ignore[arg-type]
     elif columns is not None:
-        yield tables.parse_csv(task, tables.CsvFormat(columns, delimiter), dtype)
+        yield csv_files.parse(task, csv_files.CsvFormat(columns, delimiter), dtype)
     else:
         yield libsvm.parse(task, dtype)
 
@@ -60,7 +69,7 @@ def position(task: Task, before: int) -> int:
     """How far reading has come after this task, in the unit of `SourceRecord.bytes`."""
     if isinstance(task, text.TextChunk):
         return task.position
-    return before + (task.bytes if isinstance(task, tables.ParquetTask) else task.rows * 8)
+    return before + (task.rows * 8 if isinstance(task, DemoTask) else task.bytes)
 
 
 def open_source(
@@ -115,7 +124,7 @@ def _csv(
     first = next(stream, None)
     if first is None:
         raise DataError(f"{where.name} is empty")
-    names, delimiter, rest = tables.csv_header(first, "\t" if record.kind == "tsv" else None)
+    names, delimiter, rest = csv_files.header(first, "\t" if record.kind == "tsv" else None)
     columns = tables.choose(names, label, dropped, where.name)
     if like is not None:
         columns = columns.sorted_as(like, where.name)
@@ -129,10 +138,12 @@ def _csv(
 
 
 def _parquet(where: Place, label: str | None, dropped: tuple[str, ...], like: tables.Columns | None) -> Source:
-    dataset = tables.parquet_dataset(where)
-    columns = tables.choose(dataset.schema.names, label, dropped, where.name)
+    from workflows.data import parquet_files
+
+    found = parquet_files.dataset(where)
+    columns = tables.choose(parquet_files.names(where, found), label, dropped, where.name)
     if like is not None:
         columns = columns.sorted_as(like, where.name)
-    tasks = list(tables.parquet_tasks(where, dataset, columns))
+    tasks = list(parquet_files.tasks(where, found, columns))
     record = SourceRecord(name=where.name, kind="parquet", bytes=sum(task.bytes for task in tasks))
     return Source(record, tasks, columns)

@@ -49,10 +49,9 @@ def chunks(source: Place, *, quoted: bool, size: int = CHUNK_BYTES) -> Iterator[
 
 def _cut(name: str, stream: Any, raw: Any, quoted: bool, size: int) -> Iterator[TextChunk]:
     rest, line = b"", 1
-    while data := stream.read(size):
+    data = stream.read(len(_UTF8_MARK) + size).removeprefix(_UTF8_MARK)
+    while data:
         text = rest + data if rest else data
-        if line == 1 and text.startswith(_UTF8_MARK):
-            text = text[len(_UTF8_MARK) :]
         end = _end_of_lines(text, quoted)
         if not end and len(text) > LONGEST_LINE:
             raise DataError(
@@ -64,6 +63,7 @@ def _cut(name: str, stream: Any, raw: Any, quoted: bool, size: int) -> Iterator[
             line += whole.count(b"\n")
         else:
             rest = text
+        data = stream.read(size)
     if rest:
         yield TextChunk(name, line, rest, raw.tell())
 
@@ -71,7 +71,10 @@ def _cut(name: str, stream: Any, raw: Any, quoted: bool, size: int) -> Iterator[
 def _end_of_lines(text: bytes, quoted: bool) -> int:
     """Where the last whole line ends, 0 if none does."""
     end = text.rfind(b"\n") + 1
-    if quoted and text.count(b'"', 0, end) % 2:
-        # The last line break lies between quotation marks: go back before the mark that opened them.
-        end = text.rfind(b"\n", 0, text.rfind(b'"', 0, end)) + 1
+    if quoted:
+        marks = text.count(b'"', 0, end)
+        while marks % 2:  # this line break lies between quotation marks: go back before the one that opened them
+            before = text.rfind(b"\n", 0, text.rfind(b'"', 0, end)) + 1
+            marks -= text.count(b'"', before, end)
+            end = before
     return end
