@@ -273,7 +273,6 @@ def test_the_order_of_labels_decides_which_class_is_positive(tmp_path):
     assert multiset(*gathered(turned)) == multiset(matrix, np.where(labels > 0, "good", "bad"))
 
 
-@pytest.mark.xfail(strict=True, reason="'False' of the command line is not the label False of the file")
 def test_labels_that_are_truth_values_can_be_ordered(tmp_path):
     matrix, labels = class_blocks(10, rows=60)
     source = write_parquet(tmp_path / "in.parquet", matrix, labels > 0)
