@@ -102,15 +102,11 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._validate_params()
         self.n_features_in_ = portions.width
-        classes = self._two_classes(np.asarray(portions.classes))
+        classes = np.asarray(portions.classes)
+        self._two_classes(classes[np.asarray(portions.counts) > 0])
         unit = 1.0
         if self.class_weight is not None:
-            balanced = [sum(portions.counts) / (2 * max(count, 1)) for count in portions.counts]
-            chosen = self.class_weight
-            if not isinstance(chosen, dict):
-                chosen = dict(zip(classes.tolist(), balanced, strict=True))
-            weights = np.array([chosen.get(label, 1.0) for label in classes.tolist()], np.float64)
-            self._check_class_weights(weights)
+            weights = self._weights_by_class(classes, portions.counts)
             unit = _largest(weights)
             portions = Weighted(portions, (weights[0] / unit, weights[1] / unit))
         self._start(portions, sum(portions.counts), unit)
@@ -202,6 +198,18 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights = weights * np.where(positive, by_class[1], by_class[0])
         largest = _largest(weights)
         return (np.where(positive, weights, -weights) / largest).astype(np.float32), largest
+
+    def _weights_by_class(self, classes: NDArray[Any], counts: tuple[int, int]) -> NDArray[np.float64]:
+        """As scikit-learn's compute_class_weight, from the counts alone."""
+        if isinstance(self.class_weight, dict):
+            if unknown := [label for label in self.class_weight if label not in classes.tolist()]:
+                said = _listed(np.asarray(unknown))
+                raise InputError(f"class_weight names {said}, but the classes are {_listed(classes)}")
+            weights = np.array([self.class_weight.get(label, 1.0) for label in classes.tolist()], np.float64)
+        else:
+            weights = sum(counts) / (2.0 * np.asarray(counts, np.float64))
+        self._check_class_weights(weights)
+        return weights
 
     def _check_class_weights(self, by_class: NDArray[np.float64]) -> None:
         if not (np.isfinite(by_class).all() and (by_class >= 0).all()):

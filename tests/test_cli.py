@@ -182,14 +182,12 @@ def test_options_that_make_no_sense_are_refused(run, tmp_path, arguments):
     assert entries(tmp_path) == []
 
 
-@pytest.mark.xfail(strict=True, reason="messages are broken at 80 columns where there is no terminal")
 def test_a_message_is_one_line_in_a_pipe_too(run, monkeypatch):
     monkeypatch.delenv("COLUMNS")
     _, _, errors = run("prepare", f"{'long/' * 30}in.csv", "--out", "out")
     assert len(errors.strip().splitlines()) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="labels are taken for markup of the table")
 @pytest.mark.parametrize("label", ["[bold]", "[/a]"])
 def test_labels_are_shown_as_they_are(run, tmp_path, label):
     matrix, labels = class_blocks(3, rows=60)

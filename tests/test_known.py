@@ -122,9 +122,6 @@ def no_http(handler):
     handler.wfile.write(b"+1 1:1\n" * 10)
 
 
-XFAIL = pytest.mark.xfail(strict=True, reason="http.client.HTTPException is no OSError")
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -133,8 +130,8 @@ XFAIL = pytest.mark.xfail(strict=True, reason="http.client.HTTPException is no O
         pytest.param(answer_with(b"gone", status=404), "Not Found", id="404"),
         pytest.param(answer_with(b"sorry", status=503), "Service Unavailable", id="503"),
         pytest.param(lambda handler: None, "", id="hung up"),
-        pytest.param(chunked_and_cut, "", id="cut chunk", marks=XFAIL),
-        pytest.param(no_http, "", id="no HTTP", marks=XFAIL),
+        pytest.param(chunked_and_cut, "", id="cut chunk"),
+        pytest.param(no_http, "", id="no HTTP"),
     ],
 )
 def test_a_download_that_fails_leaves_nothing_and_says_where_to_put_the_file(tmp_path, answer, reason):
@@ -162,7 +159,6 @@ def unclosed():
         gc.collect()
 
 
-@pytest.mark.xfail(strict=True, reason="the answer in an HTTPError is never closed")
 def test_a_refusal_leaves_no_connection_open(tmp_path):
     with serving(answer_with(b"gone", status=404)) as collection, unclosed() as seen:
         failure(tmp_path, collection)

@@ -243,7 +243,6 @@ def test_arrow_files_of_another_meaning_are_refused(tmp_path, batch):
         read(place(path), written, WIDTH, (-1, 1))
 
 
-@pytest.mark.xfail(strict=True, reason="values are not looked at; of infinite distances the solver makes an index")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2e15, -2e15])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_values_that_the_solver_cannot_take_are_refused(tmp_path, value, layout):

@@ -186,7 +186,6 @@ def test_weights_that_make_no_sense_are_refused(weights):
         MultiMergeSVC(class_weight=weights).fit_portions(Pieces(matrix, signs, [10]))
 
 
-@pytest.mark.xfail(strict=True, reason="labels in class_weight that are none of the classes are ignored")
 def test_weights_for_classes_that_there_are_not_are_refused_as_fit_refuses_them():
     matrix, signs = blobs(12, 20)
     weights = {"typo": 2.0}
@@ -196,7 +195,6 @@ def test_weights_for_classes_that_there_are_not_are_refused_as_fit_refuses_them(
         MultiMergeSVC(class_weight=weights).fit_portions(Pieces(matrix, signs, [10]))
 
 
-@pytest.mark.xfail(strict=True, reason="portions whose rows are all of one class are trained on")
 def test_portions_of_one_class_are_refused_as_fit_refuses_them():
     matrix, _ = blobs(12, 20)
     ones = np.ones(20, np.float32)

@@ -190,7 +190,6 @@ def test_commands_show_no_secret(store, monkeypatch, capsys, tmp_path):
         assert_no_secret(shown)
 
 
-@pytest.mark.xfail(strict=True, reason="the title is the last part of the URI as it was given")
 def test_a_whole_bucket_is_shown_without_its_secret(store, monkeypatch, capsys):
     store.inside.create_dir("whole")
     prepared(store.uri("whole"), rows=100)
@@ -199,7 +198,6 @@ def test_a_whole_bucket_is_shown_without_its_secret(store, monkeypatch, capsys):
     assert_no_secret(shown)
 
 
-@pytest.mark.xfail(strict=True, reason="the advice repeats --out as it was given")
 def test_advice_shows_no_secret(store, monkeypatch, capsys, tmp_path):
     write_libsvm(tmp_path / "tiny", *class_blocks(4, rows=80))
     monkeypatch.setitem(KNOWN, "tiny", KnownSet("tiny", "tiny", None, 20, 60, 4, 1.0, 0.5, ("tiny",)))

@@ -176,19 +176,24 @@ def test_the_scaling_in_the_manifest_gives_the_very_rows(raw, tmp_path, method, 
             assert found.tobytes() == expected.tobytes()
 
 
-FILLED = pytest.mark.xfail(strict=True, reason="without the shift the scaled values are too large for float32")
-
-
-@pytest.mark.parametrize("layout", ["dense", pytest.param("sparse", marks=FILLED)])
-def test_columns_that_float32_cannot_hold_are_scaled_before_they_are_narrowed(tmp_path, layout):
+def times(tmp_path):
     """Times in seconds, two apart: as float32 they would be the same number."""
     _, labels = class_blocks(7, rows=100)
     matrix = np.c_[1.6e9 + 2 * np.arange(100), np.arange(100) % 3]
-    source = write_csv(tmp_path / "in.csv", matrix, labels)
-    options = {"scale": "minmax", "layout": layout, "test_size": 0, "validation_size": 0}
+    return matrix, write_csv(tmp_path / "in.csv", matrix, labels)
+
+
+def test_columns_that_float32_cannot_hold_are_scaled_before_they_are_narrowed(tmp_path):
+    matrix, source = times(tmp_path)
+    options = {"scale": "minmax", "test_size": 0, "validation_size": 0}
     scaled = np.sort(gathered(prepared(tmp_path / "out", source, **options))[0][:, 0].astype(np.float64))
-    expected = np.sort(MinMaxScaler().fit_transform(matrix)[:, 0])
-    np.testing.assert_allclose(scaled - scaled[0], expected - expected[0], atol=1e-3)
+    np.testing.assert_allclose(scaled, np.sort(MinMaxScaler().fit_transform(matrix)[:, 0]), atol=1e-6)
+
+
+def test_sparse_rows_that_would_need_a_shift_are_refused(tmp_path):
+    _, source = times(tmp_path)
+    with pytest.raises(DataError, match=r"feature 1 .*--layout dense"):
+        prepared(tmp_path / "out", source, scale="minmax", layout="sparse")
 
 
 def test_test_and_validation_rows_teach_the_scaling_nothing(tmp_path):

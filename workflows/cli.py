@@ -48,11 +48,15 @@ def main() -> None:
     try:
         app()
     except MmbsgdError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(str(error))}", highlight=False)
+        _say(str(error))
         sys.exit(2)
     except MemoryError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/bold red] not enough memory: {escape(str(error))}; ask for less")
+        _say(f"not enough memory: {error}; ask for less")
         sys.exit(2)
+
+
+def _say(message: str) -> None:
+    Console(stderr=True).print(f"[bold red]Error:[/bold red] {escape(message)}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """`mmbsgd prepare` and `mmbsgd data`: from what a user has to partitions that training maps into memory."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from workflows.commands.console import HOME, Home, console, progress
@@ -11,6 +11,7 @@ from workflows.data import PreparedData, Request
 from workflows.data import prepare as run
 from workflows.data.known import FOLDER_VARIABLE, KNOWN, known_set, request
 from workflows.data.manifest import Manifest
+from workflows.data.places import place
 from workflows.data.plan import LayoutChoice
 from workflows.data.scaling import Method
 from workflows.data.sources import DEMO_ROWS, Kind
@@ -134,7 +135,10 @@ def get(
         )
         manifest = run(wanted, report)
     console.print(_overview(target, manifest))
-    console.print(f"Train as the paper does: mmbsgd train {target} --C {known.c:g} --gamma {known.gamma:g}")
+    shown = escape(place(target).name)
+    console.print(
+        f"Train as the paper does: mmbsgd train {shown} --C {known.c:g} --gamma {known.gamma:g}", soft_wrap=True
+    )
 
 
 @app.command(epilog="Example:\n\n  mmbsgd data show mmbsgd-home/data/adult")
@@ -154,9 +158,10 @@ def show(
 
 
 def _overview(name: str, manifest: Manifest) -> Table:
-    first, second = manifest.labels
-    table = Table(title=f"{Path(name).name or name} · {manifest.rows:,} rows", title_justify="left")
-    for heading in ("split", "rows", f"label {first!r}", f"label {second!r}", "partitions"):
+    first, second = (escape(f"label {label!r}") for label in manifest.labels)
+    title = escape(place(name).name.rstrip("/").rpartition("/")[2].partition("?")[0])
+    table = Table(title=f"{title} · {manifest.rows:,} rows", title_justify="left")
+    for heading in ("split", "rows", first, second, "partitions"):
         table.add_column(heading, justify="left" if heading == "split" else "right")
     for split, records in manifest.splits.items():
         counts = manifest.counts(split)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
 
 from mmbsgd.portions import Visitor
@@ -15,6 +16,7 @@ from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Split
 from workflows.data.demo import NOISE, checkerboard
 from workflows.data.known import KNOWN
+from workflows.data.places import place
 from workflows.data.prepare import Progress
 from workflows.data.resolve import open_data
 from workflows.data.sources import DEMO, DEMO_ROWS
@@ -164,7 +166,8 @@ def _save(out: Path, model: "BudgetedModel", data: PreparedData) -> None:
 
 def _report(data: str, training: "Training", accuracy: float, trained: Split, scored: Split) -> Table:
     held = "+".join(dict.fromkeys(record.split for record in scored.records))
-    table = Table(title=f"{Path(data).name} · {trained.rows:,} training rows", title_justify="left", show_header=False)
+    name = escape(data if data == DEMO else place(data).name.rstrip("/").rpartition("/")[2].partition("?")[0])
+    table = Table(title=f"{name} · {trained.rows:,} training rows", title_justify="left", show_header=False)
     table.add_row(f"accuracy on {held} ({scored.rows:,} rows)", f"{accuracy:.2%}")
     table.add_row("support vectors", f"{training.support_vectors:,}")
     table.add_row("training time", f"{training.seconds:.3f} s")

@@ -55,31 +55,30 @@ def block_of(rows: LabelledRows, seed: np.random.SeedSequence) -> tuple[Summary,
 
 @dataclass(frozen=True)
 class FileBlock:
-    """A block in NumPy files."""
+    """A block in files, one per array."""
 
     stem: str
-    width: int
-    sparse: bool
+    shape: tuple[int, int]
+    arrays: tuple[tuple[str, str, tuple[int, ...]], ...]  # name, type and shape
 
     @classmethod
     def save(cls, stem: Path, matrix: Any) -> "FileBlock":
-        sparse = issparse(matrix)
-        for part, array in _parts(matrix).items():
-            np.save(f"{stem}.{part}.npy", array)
-        return cls(str(stem), int(matrix.shape[1]), sparse)
+        parts = {"values": matrix}
+        if issparse(matrix):
+            parts = {"values": matrix.data, "features": matrix.indices, "starts": matrix.indptr}
+        for name, array in parts.items():
+            with open(f"{stem}.{name}", "wb", buffering=0) as file:
+                left = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                while left:  # a disk that fills up takes some of it first, and says why at the next try
+                    left = left[file.write(left) :]
+        arrays = tuple((name, array.dtype.str, array.shape) for name, array in parts.items())
+        return cls(str(stem), matrix.shape, arrays)
 
     def load(self) -> Any:
-        if not self.sparse:
-            return self._array("values")
-        starts = self._array("starts")
-        parts = (self._array("values"), self._array("features"), starts)
-        return csr_array(parts, shape=(len(starts) - 1, self.width))
+        parts = [self._array(*array) for array in self.arrays]
+        return parts[0] if len(parts) == 1 else csr_array(tuple(parts), shape=self.shape)
 
-    def _array(self, part: str) -> NDArray[Any]:
-        return np.load(f"{self.stem}.{part}.npy", mmap_mode="r")  # type: ignore[no-any-return]
-
-
-def _parts(matrix: Any) -> dict[str, NDArray[Any]]:
-    if issparse(matrix):
-        return {"values": matrix.data, "features": matrix.indices, "starts": matrix.indptr}
-    return {"values": matrix}
+    def _array(self, name: str, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        if 0 in shape:  # nothing cannot be mapped
+            return np.empty(shape, dtype)
+        return np.memmap(f"{self.stem}.{name}", dtype, mode="r", shape=shape)

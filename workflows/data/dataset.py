@@ -92,10 +92,9 @@ class Split:
         records = [self.records[number] for number in (range(len(self)) if order is None else order)]
         with ThreadPoolExecutor(1) as ahead:
             coming = [ahead.submit(self.data.partition, record) for record in records[:1]]
-            for following in [*records[1:], None]:
+            for position in range(len(records)):
                 partition = coming.pop().result()
-                if following is not None:
-                    coming.append(ahead.submit(self.data.partition, following))
+                coming += [ahead.submit(self.data.partition, record) for record in records[position + 1 : position + 2]]
                 work(partition)
                 del partition
 

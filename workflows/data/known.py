@@ -3,6 +3,7 @@
 Files are taken from the folder that MMBSGD_DATA names, else downloaded once from the LIBSVM collection.
 """
 
+import http.client
 import os
 import secrets
 import urllib.error
@@ -102,8 +103,10 @@ def _fetch(url: str, downloads: Path, name: str, report: Report) -> Path:
             if total and sink.tell() != total:
                 raise urllib.error.URLError(f"only {sink.tell():,} of {total:,} bytes came")
         os.replace(part, target)
-    except (urllib.error.URLError, TimeoutError, ConnectionError, OSError) as error:
-        reason = getattr(error, "reason", None) or error
+    except (OSError, http.client.HTTPException) as error:
+        reason = " ".join(str(getattr(error, "reason", None) or error or type(error).__name__).split())
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise DataError(
             f"cannot download {url}: {reason}; get the file in another way, put it into a folder as {name} or "
             f"{name}.bz2, and set {FOLDER_VARIABLE} to that folder"

@@ -48,6 +48,12 @@ class PartitionRecord(_Record):
     bytes: int = Field(ge=1)
     fingerprint: str
 
+    @model_validator(mode="after")
+    def _adds_up(self) -> "PartitionRecord":
+        if min(self.counts) < 0 or sum(self.counts) != self.rows:
+            raise ValueError("the rows of both classes do not add up to the rows")
+        return self
+
 
 class Manifest(_Record):
     format: str = FORMAT
@@ -112,7 +118,7 @@ class Manifest(_Record):
         damaged = f"{file.name} is damaged"
         try:
             content = json.loads(file.buffer().to_pybytes())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{damaged}: {error}; prepare the data again") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise DataError(f"{file.name} is not the manifest of a prepared data set")

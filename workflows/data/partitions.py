@@ -15,8 +15,8 @@ import xxhash
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from mmbsgd.rows import Rows, rows_of
-from workflows.data.labelled import Label
+from mmbsgd.rows import LARGEST_VALUE, Rows, rows_of
+from workflows.data.labelled import Label, usable
 from workflows.data.places import Place
 from workflows.errors import DataError
 
@@ -135,18 +135,26 @@ def _as_matrix(column: pa.Array, width: int) -> Any:
 
 
 def _sound(matrix: Any, codes: NDArray[np.int8], width: int) -> bool:
-    """Whether the solver stays inside the file; what the values are, the fingerprint vouches for."""
+    """Whether the solver can take it: a fingerprint says that a file is as it was written, not who wrote it."""
     if matrix.shape[1] != width or matrix.dtype != np.float32:
         return False
     if codes.size and not 0 <= codes.min() <= codes.max() <= 1:
         return False
     if not issparse(matrix):
-        return True
+        return _in_range(matrix.reshape(-1))
     features = matrix.indices
     ascending = features[1:] > features[:-1]
     firsts = matrix.indptr[1:-1]
     ascending[firsts[(firsts > 0) & (firsts < len(features))] - 1] = True
-    return bool(ascending.all()) and (not features.size or (features.min() >= 0 and features.max() < width))
+    if not ascending.all() or (features.size and (features.min() < 0 or features.max() >= width)):
+        return False
+    return _in_range(matrix.data)
+
+
+def _in_range(values: NDArray[np.float32]) -> bool:
+    # No value can be too large where the sum of squares is not: one pass, which hardly ever needs a second look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.dot(values, values) <= LARGEST_VALUE**2) or usable(values)
 
 
 def _alike(labels: tuple[Label, Label]) -> list[Label]:

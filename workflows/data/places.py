@@ -67,6 +67,11 @@ class Place:
         inner = sorted(item.path[len(self.path.rstrip("/")) + 1 :] for item in found if item.type == fs.FileType.File)
         return [self.child(path) for path in inner if not any(part[0] in "._" for part in path.split("/"))]
 
+    def names(self) -> list[str]:
+        """Everything that lies directly in this folder, hidden or not."""
+        with speaking(f"cannot list {self.name}"):
+            return [item.base_name for item in self.filesystem.get_file_info(fs.FileSelector(self.path))]
+
     def reader(self) -> Any:
         """A stream of the file's bytes, to be closed by the caller."""
         with speaking(f"cannot read {self.name}"):
@@ -113,7 +118,10 @@ def place(text: "str | os.PathLike[str] | Place") -> Place:
         return text
     text = os.fspath(text)
     if not _SCHEME.match(text):
-        return Place(fs.LocalFileSystem(), str(Path(text).expanduser().absolute()), text)
+        try:
+            return Place(fs.LocalFileSystem(), str(Path(text).expanduser().absolute()), text)
+        except RuntimeError as error:
+            raise DataError(f"cannot use {text}: {error}") from None
     name = without_secrets(text)
     try:
         filesystem, path = fs.FileSystem.from_uri(text)
@@ -124,7 +132,7 @@ def place(text: "str | os.PathLike[str] | Place") -> Place:
 
 def without_secrets(uri: str) -> str:
     """The URI with user names, passwords and keys masked."""
-    return _SECRET_QUERY.sub(r"\1***", re.sub(r"://[^/@]*@", "://***@", uri))
+    return _SECRET_QUERY.sub(r"\1***", re.sub(r"://(.*:.*|[^/]*)@", "://***@", uri))
 
 
 @contextmanager
@@ -145,6 +153,7 @@ def _reason(error: OSError) -> str:
         errno.EACCES: "check who may read and write there, or choose another folder",
         errno.EPERM: "check who may read and write there, or choose another folder",
         errno.EROFS: "choose another folder",
+        errno.EEXIST: "a part of that path is a file: choose another folder",
         errno.ENOTDIR: "a part of that path is a file: choose another folder",
     }.get(error.errno or 0)
     reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))

@@ -97,6 +97,9 @@ class Plan:
 def make_plan(request: Request, main: Staged, test: Staged | None) -> Plan:
     labels = _ordered(request, main)
     width = max(main.width, request.width or 0)
+    columns = main.source.columns
+    if columns is not None and width > len(columns.features):
+        raise DataError(f"--width {width} does not fit a table of {len(columns.features)} features: leave it out")
     if width == 0:
         raise DataError(f"{main.source.record.name} has no features")
     staged = [main] if test is None else [main, test]

@@ -4,8 +4,10 @@ Sparse rows are multiplied only, with the same factors: a shift would fill them 
 differences of rows, from which it drops out.
 """
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,6 +17,8 @@ from scipy.sparse import csr_array, issparse
 from workflows.errors import DataError
 
 Method = Literal["none", "minmax", "standard", "unit"]
+FARTHEST = 1e5
+"""Spreads from zero: beyond it float32 keeps less than two digits of a difference."""
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
@@ -38,8 +42,9 @@ class Moments:
             low, high = min_max_axis(matrix, axis=0)
             return cls(rows, low.astype(np.float64), high.astype(np.float64), mean, variance * rows)
         wide = matrix.astype(np.float64, copy=False)
-        mean = wide.mean(axis=0)
-        return cls(rows, wide.min(axis=0), wide.max(axis=0), mean, ((wide - mean) ** 2).sum(axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = wide.mean(axis=0)
+            return cls(rows, wide.min(axis=0), wide.max(axis=0), mean, ((wide - mean) ** 2).sum(axis=0))
 
     def __add__(self, other: "Moments") -> "Moments":
         rows = self.rows + other.rows
@@ -63,21 +68,27 @@ class Scaling:
     def learn(cls, method: Method, parts: Iterable[Moments], *, sparse: bool) -> "Scaling":
         if not needs_moments(method):
             return cls(method)
-        iterator = iter(parts)
-        moments = next(iterator)
-        for part in iterator:
-            moments = moments + part
-        if method == "minmax":
-            shift, spread = moments.low, moments.high - moments.low
-        else:
-            shift, spread = moments.mean, np.sqrt(moments.squares / moments.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moments = reduce(operator.add, parts)
+            if method == "minmax":
+                shift, spread = moments.low, moments.high - moments.low
+            else:
+                shift, spread = moments.mean, np.sqrt(moments.squares / moments.rows)
         if not (np.isfinite(shift).all() and np.isfinite(spread).all()):
             feature = int(np.flatnonzero(~np.isfinite(shift + spread))[0])
             raise DataError(f"feature {feature + 1} (from 1) has values too large to be scaled: remove or divide them")
         # A feature that never changes, but for rounding, stays as it is.
         flat = spread <= np.abs(shift) * 1e-12
         factor = 1.0 / np.where(flat, 1.0, spread)
-        return cls(method, np.zeros_like(shift) if sparse else shift, factor)
+        if sparse:
+            far = np.maximum(np.abs(moments.low), np.abs(moments.high)) * factor > FARTHEST
+            if far.any():
+                raise DataError(
+                    f"feature {int(np.flatnonzero(far)[0]) + 1} (from 1) lies far from zero compared with its spread; "
+                    "float32 would lose its differences, and sparse rows cannot be shifted: say --layout dense"
+                )
+            shift = np.zeros_like(shift)
+        return cls(method, shift, factor)
 
     def apply(self, matrix: Any) -> Any:
         """The scaled rows as float32; too large a result is infinite."""

@@ -5,6 +5,7 @@ for that class, by a multivariate hypergeometric draw: each row is equally likel
 result is a uniformly random stratified shuffle of the whole, whatever order the source had. Memory is O(partitions).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -40,6 +41,9 @@ class Bin:
 
 def split_sizes(total: int, shares: Sequence[Share], rest: str) -> dict[str, int]:
     """Rows per split; `rest` takes what the shares leave."""
+    for share in shares:
+        if not math.isfinite(share.size):
+            raise DataError(f"the size of {share.split} must be a share or a number of rows, not {share.size}")
     sizes = {share.split: share.rows(total) for share in shares}
     left = total - sum(sizes.values())
     if left < 1 or min(sizes.values(), default=1) < 1:

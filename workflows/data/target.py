@@ -5,6 +5,7 @@ cannot rename: there the manifest is written last, and a folder without one is n
 """
 
 import fcntl
+import glob
 import os
 import secrets
 import shutil
@@ -12,17 +13,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from workflows.data.manifest import FILE
+from workflows.data.labelled import listed
+from workflows.data.manifest import FILE, Manifest
 from workflows.data.places import Place, speaking
 from workflows.errors import DataError
 
 _MARK = ".preparing-"
+_LOCK = "lock"
 
 
 @contextmanager
 def writing(target: Place, *, replace: bool) -> Iterator[tuple[Place, Path]]:
     """(the folder to write to, a local scratch folder); both are cleared away when writing fails."""
+    if target.local and Path(target.path).is_dir():
+        target = Place(target.filesystem, str(Path(target.path).resolve()), target.name)  # a link stays where it is
     _refuse(target, replace)
     manager = _local(target) if target.local else _remote(target)
     with manager as folders:
@@ -34,47 +40,66 @@ def _refuse(target: Place, replace: bool) -> None:
         return
     if not target.is_folder():
         raise DataError(f"{target.name} is a file: choose another name for the prepared folder")
-    finished = target.child(FILE).is_file()
+    found = set(target.names())
+    finished = FILE in found
     if finished and not replace:
         raise DataError(f"{target.name} already holds a prepared data set: choose another folder, or say --replace")
-    if not finished and target.files():
-        raise DataError(f"{target.name} holds other files: choose a new folder")
+    own = {FILE, *(record.file for record in Manifest.load(target).partitions)} if finished else set()
+    if others := sorted(found - own):
+        raise DataError(f"{target.name} holds other files: choose a new folder ({listed(others, 3)})")
 
 
 @contextmanager
 def _local(target: Place) -> Iterator[tuple[Place, Path]]:
     final = Path(target.path)
-    with speaking(f"cannot write {target.name}"):
+    failing = f"cannot write {target.name}"
+    with speaking(failing):
         final.parent.mkdir(parents=True, exist_ok=True)
         _clear_remains(final)
-        aside = final.parent / f".{final.name}{_MARK}{secrets.token_hex(6)}"
-        aside.mkdir()
+        aside, lock = _claimed(final)
     try:
-        with _claimed(aside):
+        with lock:
             scratch = aside / "scratch"
-            scratch.mkdir()
+            with speaking(failing):
+                scratch.mkdir()
             yield Place(target.filesystem, str(aside), target.name), scratch
-            shutil.rmtree(scratch)
-            (aside / "lock").unlink()
-        with speaking(f"cannot write {target.name}"):
-            _swap(aside, final)
+            with speaking(failing):
+                shutil.rmtree(scratch)
+                (aside / _LOCK).unlink()
+                _swap(aside, final)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
 
 
-@contextmanager
-def _claimed(folder: Path) -> Iterator[None]:
-    # As long as the writer lives it holds the lock: others can tell its folder from the remains of a dead one.
-    with open(folder / "lock", "w") as lock:
+def _claimed(final: Path) -> tuple[Path, Any]:
+    """A new folder beside the target, and its lock, which lives as long as the writer does.
+
+    The folder gets the name that others look for when the lock is held: one with that name and without a living lock
+    is what a dead writer left.
+    """
+    token = secrets.token_hex(6)
+    starting = final.parent / f".{final.name}.starting-{token}"
+    starting.mkdir()
+    lock = None
+    try:
+        lock = open(starting / _LOCK, "w")  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        aside = final.parent / f".{final.name}{_MARK}{token}"
+        os.rename(starting, aside)
+    except BaseException:
+        if lock is not None:
+            lock.close()
+        shutil.rmtree(starting, ignore_errors=True)
+        raise
+    return aside, lock
 
 
 def _clear_remains(final: Path) -> None:
-    for folder in final.parent.glob(f".{final.name}{_MARK}*"):
-        with suppress(OSError), open(folder / "lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for folder in final.parent.glob(f".{glob.escape(final.name)}{_MARK}*"):
+        with suppress(BlockingIOError):
+            with suppress(FileNotFoundError), open(folder / _LOCK) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
 
 

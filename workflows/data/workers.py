@@ -6,6 +6,7 @@ start of a process. Between reading and writing, blocks wait in files (threads) 
 
 import logging
 import os
+import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,7 @@ from workflows.data.blocks import FileBlock, Kept, Summary
 from workflows.data.places import speaking
 from workflows.errors import DataError
 
+_SECONDS_TO_ANSWER = 10
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Read = Callable[[Task], Iterator[tuple[Summary, Any]]]
@@ -77,6 +79,7 @@ class RayTasks:
         import ray
 
         if not ray.is_initialized():
+            _knock(address)
             try:
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError) as error:
@@ -105,7 +108,10 @@ class RayTasks:
     def run(self, work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         import ray
 
-        remote = ray.remote(work)
+        def one(task: Task) -> Result:
+            return work(task)
+
+        remote = ray.remote(one)
         return self._results(lambda task: remote.remote(task).future(), tasks)
 
     def _results(self, submit: "Callable[[Task], Future[Result]]", tasks: Iterable[Task]) -> Iterator[Result]:
@@ -117,6 +123,17 @@ class RayTasks:
             raise error.cause if isinstance(error.cause, DataError) else error from None
         except ray.exceptions.RayError as error:
             raise DataError(f"the Ray cluster failed: {' '.join(str(error).split())}; run the command again") from None
+
+
+def _knock(address: str) -> None:
+    """Ray itself tries for minutes to reach a cluster that is not there."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
+    except OSError as error:
+        raise DataError(f"no Ray cluster at {address!r}: {error.strerror or error}") from None
 
 
 def _in_order(submit: "Callable[[Task], Future[Result]]", tasks: Iterable[Task], ahead: int) -> Iterator[Result]:
