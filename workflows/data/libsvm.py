@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from workflows.data.labelled import LabelledRows, first_unusable, plain_label, usable, why_unusable
 from workflows.data.text import TextChunk
+from workflows.data.views import joined
 from workflows.errors import DataError
 
 _SPACES = bytes.maketrans(b"\t\r\v\f", b"    ")
@@ -54,7 +55,7 @@ def _by_arrow(data: bytes) -> tuple[csr_array, NDArray[np.float64]] | None:
         table = csv.read_csv(pa.BufferReader(text), read_options=options, **_PAIRS)
     except pa.ArrowException:
         return None
-    index, value = table["index"].to_numpy(), table["value"].to_numpy()
+    index, value = joined(table["index"]), joined(table["value"])
     pairs = index != 0
     heads = np.flatnonzero(~pairs)
     ascending = index[1:] > index[:-1]

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, issparse
 from mmbsgd.rows import LARGEST_VALUE, Rows, rows_of
 from workflows.data.labelled import Label, usable
 from workflows.data.places import Place
+from workflows.data.views import view
 from workflows.errors import DataError
 
 MOST_NONZEROS = 2**31 - 1
@@ -105,7 +106,7 @@ def read(source: Place, expected: Written, width: int, labels: tuple[Label, Labe
         if check:
             batch.validate(full=True)
         matrix = _as_matrix(batch.column("row"), width)
-        codes = batch.column("label").indices.to_numpy()
+        codes = view(batch.column("label").indices)
     except (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError, OSError) as error:
         raise DataError(f"{damaged}: {error}; prepare the data again") from None
     if check and not _sound(matrix, codes, width):
@@ -126,9 +127,9 @@ def _as_arrow(matrix: Any) -> pa.Array:
 
 def _as_matrix(column: pa.Array, width: int) -> Any:
     if pa.types.is_fixed_size_list(column.type):
-        return column.values.to_numpy().reshape(len(column), column.type.list_size)
+        return view(column.values).reshape(len(column), column.type.list_size)
     entries = column.values
-    parts = (entries.field("value").to_numpy(), entries.field("feature").to_numpy(), column.offsets.to_numpy())
+    parts = (view(entries.field("value")), view(entries.field("feature")), view(column.offsets))
     matrix = csr_array(parts, shape=(len(column), width))
     matrix.has_canonical_format = True
     return matrix

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from workflows.data.labelled import LabelledRows, excerpt, first_unusable, listed, plain_label, usable, why_unusable
+from workflows.data.views import joined, view
 from workflows.errors import DataError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -95,9 +96,9 @@ def _numbers(column: pa.ChunkedArray, name: str, where: Where) -> NDArray[Any]:
                 f"{_drop(name)}"
             )
     if column.null_count:
-        row = int(np.flatnonzero(pc.is_null(column).to_numpy())[0])
+        row = pc.index(pc.is_null(column), True).as_py()
         raise not_a_number(where(row), name, None)
-    return column.to_numpy()  # type: ignore[no-any-return]
+    return joined(column)
 
 
 def _codes(column: pa.ChunkedArray, name: str, where: Where) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
@@ -109,7 +110,7 @@ def _codes(column: pa.ChunkedArray, name: str, where: Where) -> tuple[NDArray[np
     except UnicodeDecodeError:
         raise DataError(f"{where(0)}, label column {excerpt(name)} is not UTF-8 text") from None
     bad = [code for code, value in enumerate(values) if value is None or str(value).strip().lower() in NO_LABELS]
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = view(encoded.indices.fill_null(-1))
     missing = np.flatnonzero(np.isin(codes, [-1, *bad]))
     if missing.size:
         raise DataError(
