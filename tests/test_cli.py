@@ -14,6 +14,12 @@ from workflows.data import PreparedData
 from workflows.data.known import KNOWN, KnownSet
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Nothing is kept between tests."""
+    monkeypatch.chdir(tmp_path)
+
+
 def command(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "workflows.cli", *arguments], capture_output=True, text=True, timeout=240, check=False

@@ -130,7 +130,6 @@ def test_a_folder_in_the_store_is_replaced_only_on_request(store):
     assert store.files("bucket/others") == ["bucket/others/thesis.tex"]
 
 
-@pytest.mark.xfail(strict=True, reason="the old one is deleted before the source is looked at")
 def test_a_mistake_in_replacing_leaves_the_old_data_set_in_the_store(store):
     where = store.uri("bucket/kept")
     prepared(where, rows=100)
@@ -139,7 +138,6 @@ def test_a_mistake_in_replacing_leaves_the_old_data_set_in_the_store(store):
     assert len(gathered(PreparedData.open(where))[0]) == 100
 
 
-@pytest.mark.xfail(strict=True, reason="partitions without a manifest are taken for files of others")
 def test_remains_of_a_dead_writer_in_the_store_are_cleared_by_the_next(store):
     where = store.uri("bucket/remains")
     prepared(where, rows=100, rows_per_partition=20)

@@ -48,7 +48,9 @@ def prepare(
     workers: Annotated[
         int | None, typer.Option(help="Threads that read and write.", show_default="all cores", min=1)
     ] = None,
-    ray_address: Annotated[str | None, typer.Option(help="Read and write as tasks on this Ray cluster.")] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="Read and write as tasks on this Ray cluster; all nodes must see --out.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a prepared folder.")] = False,
 ) -> None:
     """Turn a table or LIBSVM file into shuffled Arrow partitions with a manifest."""
@@ -135,6 +137,13 @@ def get(
         )
         manifest = run(wanted, report)
     console.print(_overview(target, manifest))
+    expected = known.rows + known.test_rows
+    if manifest.rows != expected:
+        console.print(
+            f"[bold yellow]Beware:[/bold yellow] {manifest.rows:,} rows instead of {expected:,}: the files are not "
+            "those of the paper, or were cut off.",
+            soft_wrap=True,
+        )
     shown = escape(place(target).name)
     console.print(
         f"Train as the paper does: mmbsgd train {shown} --C {known.c:g} --gamma {known.gamma:g}", soft_wrap=True

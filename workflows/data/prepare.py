@@ -22,7 +22,7 @@ from workflows.data.manifest import Manifest, PartitionRecord, ScalingRecord
 from workflows.data.places import Place, place
 from workflows.data.plan import Gathering, Plan, Request, Staged, gatherings, make_plan
 from workflows.data.scaling import Moments, Scaling, needs_moments
-from workflows.data.target import writing
+from workflows.data.target import Target, writing
 from workflows.data.workers import RayTasks, Threads, Workers
 from workflows.errors import DataError
 
@@ -31,14 +31,14 @@ Progress = Callable[[str, float, float], None]
 
 def prepare(request: Request, progress: Progress = lambda stage, done, total: None) -> Manifest:
     """Reads the sources and writes the folder; on any error nothing is left of it."""
-    with writing(place(request.out), replace=request.replace) as (folder, scratch):
+    with writing(place(request.out), replace=request.replace) as target:
         address = request.ray_address
-        workers: Workers = RayTasks(address) if address else Threads(scratch, request.workers)
+        workers: Workers = RayTasks(address) if address else Threads(target.scratch, request.workers)
         main, test = _read_all(request, workers, progress)
         plan = make_plan(request, main, test)
         scaling = _learn(plan, workers, progress)
-        manifest = _write(plan, scaling, workers, folder, progress)
-        manifest.save(folder)
+        manifest = _write(plan, scaling, workers, target, progress)
+        manifest.save(target.folder)
     return manifest
 
 
@@ -155,8 +155,8 @@ def _moments(gathering: Gathering) -> Moments:
     return Moments.of(gathering.rows()[0])
 
 
-def _write(plan: Plan, scaling: Scaling, workers: Workers, folder: Place, progress: Progress) -> Manifest:
-    write = partial(_partition, folder=folder, scaling=scaling, labels=plan.labels)
+def _write(plan: Plan, scaling: Scaling, workers: Workers, target: Target, progress: Progress) -> Manifest:
+    write = partial(_partition, folder=target.folder, mark=target.mark, scaling=scaling, labels=plan.labels)
     records = []
     for record in workers.run(write, gatherings(plan)):
         records.append(record)
@@ -181,7 +181,7 @@ def _write(plan: Plan, scaling: Scaling, workers: Workers, folder: Place, progre
 
 
 def _partition(
-    gathering: Gathering, *, folder: Place, scaling: Scaling, labels: tuple[Label, Label]
+    gathering: Gathering, *, folder: Place, mark: str, scaling: Scaling, labels: tuple[Label, Label]
 ) -> PartitionRecord:
     """Runs in a worker."""
     matrix, codes = gathering.rows()
@@ -194,7 +194,7 @@ def _partition(
             "say --scale minmax or --scale standard"
         )
     place_ = gathering.place
-    name = f"{place_.split}-{gathering.number:05d}.arrow"
+    name = f"{place_.split}-{gathering.number:05d}{mark}.arrow"
     written = partitions.write(folder.child(name), matrix, codes, labels)
     return PartitionRecord(
         file=name,

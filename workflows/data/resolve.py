@@ -1,5 +1,6 @@
 """DATA, as every command takes it: a prepared folder, a known set by name, `demo`, or a file that is prepared once."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import xxhash
@@ -24,8 +25,9 @@ def open_data(name: str, home: Path, report: Progress, *, label: str | None = No
             return _known(name, home)
         raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
     target = place(home / "data" / _key(name, folder, label, rows))
-    if not target.child(FILE).is_file():
-        prepare(Request(source=name, out=target.path, label=label, rows=rows), report)
+    with suppress(DataError):  # not there yet, damaged, or of another version: the source is at hand
+        return PreparedData.open(target)
+    prepare(Request(source=name, out=target.path, label=label, rows=rows, replace=True), report)
     return PreparedData.open(target)
 
 

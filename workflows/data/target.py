@@ -1,38 +1,51 @@
 """The folder being written: it appears under its name when it is complete, or not at all.
 
 On a local disk everything is written into a hidden folder beside the target, which is renamed at the end. Object stores
-cannot rename: there the manifest is written last, and a folder without one is not a data set.
+cannot rename: there partitions get names of their own, the manifest, written last, makes them the data set, and those
+of an earlier set or of a dead writer are deleted afterwards.
 """
 
 import fcntl
 import glob
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from workflows.data.labelled import listed
-from workflows.data.manifest import FILE, Manifest
+from workflows.data.manifest import FILE
 from workflows.data.places import Place, speaking
 from workflows.errors import DataError
 
 _MARK = ".preparing-"
 _LOCK = "lock"
+_PARTITION = re.compile(r"(train|validation|test|fold-[0-9]+)-[0-9]{5,}(-[0-9a-f]{8})?\.arrow")
+
+
+@dataclass(frozen=True)
+class Target:
+    folder: Place
+    scratch: Path
+    """A local folder for what is needed while writing."""
+    mark: str
+    """At the end of the name of every partition."""
 
 
 @contextmanager
-def writing(target: Place, *, replace: bool) -> Iterator[tuple[Place, Path]]:
-    """(the folder to write to, a local scratch folder); both are cleared away when writing fails."""
+def writing(target: Place, *, replace: bool) -> Iterator[Target]:
+    """When writing fails, everything is as it was before."""
     if target.local and Path(target.path).is_dir():
         target = Place(target.filesystem, str(Path(target.path).resolve()), target.name)  # a link stays where it is
     _refuse(target, replace)
     manager = _local(target) if target.local else _remote(target)
-    with manager as folders:
-        yield folders
+    with manager as made:
+        yield made
 
 
 def _refuse(target: Place, replace: bool) -> None:
@@ -40,17 +53,15 @@ def _refuse(target: Place, replace: bool) -> None:
         return
     if not target.is_folder():
         raise DataError(f"{target.name} is a file: choose another name for the prepared folder")
-    found = set(target.names())
-    finished = FILE in found
-    if finished and not replace:
+    found = target.names()
+    if FILE in found and not replace:
         raise DataError(f"{target.name} already holds a prepared data set: choose another folder, or say --replace")
-    own = {FILE, *(record.file for record in Manifest.load(target).partitions)} if finished else set()
-    if others := sorted(found - own):
+    if others := sorted(name for name in found if name != FILE and not _PARTITION.fullmatch(name)):
         raise DataError(f"{target.name} holds other files: choose a new folder ({listed(others, 3)})")
 
 
 @contextmanager
-def _local(target: Place) -> Iterator[tuple[Place, Path]]:
+def _local(target: Place) -> Iterator[Target]:
     final = Path(target.path)
     failing = f"cannot write {target.name}"
     with speaking(failing):
@@ -62,7 +73,7 @@ def _local(target: Place) -> Iterator[tuple[Place, Path]]:
             scratch = aside / "scratch"
             with speaking(failing):
                 scratch.mkdir()
-            yield Place(target.filesystem, str(aside), target.name), scratch
+            yield Target(Place(target.filesystem, str(aside), target.name), scratch, "")
             with speaking(failing):
                 shutil.rmtree(scratch)
                 (aside / _LOCK).unlink()
@@ -118,15 +129,19 @@ def _swap(aside: Path, final: Path) -> None:
 
 
 @contextmanager
-def _remote(target: Place) -> Iterator[tuple[Place, Path]]:
-    target.child(FILE).remove()
-    for file in target.files() if target.exists() else []:
-        file.remove()
+def _remote(target: Place) -> Iterator[Target]:
+    mark = f"-{secrets.token_hex(4)}"
     target.make_folder()
+    finished = False
     with tempfile.TemporaryDirectory(prefix="mmbsgd-") as scratch:
         try:
-            yield target, Path(scratch)
-        except BaseException:
-            with suppress(DataError):
-                target.remove()
-            raise
+            yield Target(target, Path(scratch), mark)
+            finished = True
+        finally:
+            for name in target.names() if target.exists() else []:
+                if _PARTITION.fullmatch(name) and name.endswith(f"{mark}.arrow") != finished:
+                    with suppress(DataError):  # what cannot be deleted now is deleted by the next writer
+                        target.child(name).remove()
+            if not finished and target.exists() and not target.names():
+                with suppress(DataError):
+                    target.remove()
