@@ -53,7 +53,8 @@ def _read_all(request: Request, workers: Workers, progress: Progress) -> tuple[S
     train = sources.open_source(request.source, **options)
     test = None
     if request.test is not None:
-        test = sources.open_source(request.test, **options, like=train.columns)
+        # Generated test rows are others than the training rows; files do not care about the seed.
+        test = sources.open_source(request.test, **options | {"seed": request.seed + 1}, like=train.columns)
     main = _read(train, 0, request, workers, progress)
     if len(main.labels) < 2:
         raise DataError(

@@ -76,6 +76,8 @@ class RayTasks:
     """Tasks on the cluster at this address ('auto', 'HOST:PORT', 'ray://…')."""
 
     def __init__(self, address: str) -> None:
+        # A task that fails does so for both of its results: one message is enough.
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         import ray
 
         if not ray.is_initialized():
