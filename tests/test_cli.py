@@ -146,10 +146,10 @@ def test_prepare_takes_all_its_options(run, tmp_path):
         (["prepare", "demo", "--out", "full/file/x/out"], "a part of that path is a file"),
         (["prepare", "table.csv", "--out", "out"], "which column of table.csv is the label? say --label COLUMN"),
         (["prepare", "three.csv", "--out", "out"], "more than two classes: 0, 1, 2; pick two of them"),
-        (["prepare", "three.csv", "--classes", "1", "--out", "out"], "--classes takes two labels"),
-        (["prepare", "three.csv", "--classes", "1,1", "--out", "out"], "--classes takes two labels"),
-        (["prepare", "three.csv", "--classes", "1,2,0", "--out", "out"], "--classes takes two labels"),
-        (["prepare", "demo", "--folds", "1", "--out", "out"], "--folds takes 2 or more"),
+        (["prepare", "three.csv", "--classes", "1", "--out", "out"], "must be two labels"),
+        (["prepare", "three.csv", "--classes", "1,1", "--out", "out"], "must be two labels"),
+        (["prepare", "three.csv", "--classes", "1,2,0", "--out", "out"], "must be two labels"),
+        (["prepare", "demo", "--folds", "1", "--out", "out"], "take 2 or more"),
         (["prepare", "demo", "--test-size", "200000", "--out", "out"], "100,000 rows cannot be split"),
         (["prepare", "s3://KEY:SECRET@bucket/in?x=1", "--out", "out"], "cannot use s3://***@bucket/in?x=1"),
         (["data", "show", "full"], "full is not a prepared data set"),
@@ -221,16 +221,18 @@ def test_a_known_set_is_got_shown_and_trained_on(run, tmp_path, monkeypatch):
     monkeypatch.setenv("MMBSGD_DATA", str(tmp_path / "files"))
     code, output, errors = run("data", "get", "tiny")
     assert code == 0, errors
-    assert "mmbsgd train mmbsgd-home/data/tiny --C 2 --gamma 0.25" in " ".join(output.split())
+    assert "mmbsgd train mmbsgd-home/data/tiny --C 2 --gamma 0.25 --on train,validation --score-on test" in " ".join(
+        output.split()
+    )
     code, again, _ = run("data", "show", "mmbsgd-home/data/tiny")
     assert code == 0
     assert cells(again) == cells(output)
     code, output, errors = run("train", "tiny", "--epochs", "1", "--budget", "10", "--out", "model")
     assert code == 0, errors
     assert BudgetedModel.load("model").gamma == 0.25
-    code, _, errors = run("data", "get", "tiny")
-    assert code == 2
-    assert "--replace" in errors
+    code, output, _ = run("data", "get", "tiny")
+    assert code == 0
+    assert "It is here already; --replace" in output
 
 
 def test_a_check_finds_a_damaged_partition(run, tmp_path):
@@ -274,7 +276,7 @@ def test_training_on_a_prepared_folder_saves_the_model_that_fit_portions_makes(r
         ([], 64, "accuracy on validation (16 rows)"),
         (["--on", "train,validation"], 80, "accuracy on test (20 rows)"),
         (["--on", "train", "--score-on", "validation,test"], 64, "accuracy on validation+test (36 rows)"),
-        (["--on", "train,validation,test"], 100, "accuracy on test+train+validation (100 rows)"),
+        (["--on", "train,validation,test"], 100, "accuracy on test+train+validation (100 rows, seen in training)"),
     ],
 )
 def test_splits_to_train_and_score_on_can_be_chosen(run, tmp_path, options, trained, scored):
@@ -310,7 +312,7 @@ def test_a_model_that_cannot_be_saved_is_a_message(run, tmp_path):
     with unchanged(tmp_path):
         code, _, errors = run("train", "out", "--epochs", "1", "--budget", "10", "--out", "gone/model")
     assert code == 2
-    assert "cannot write gone/model: No such file or directory" in errors
+    assert "cannot write gone/model: the folder" in errors
 
 
 def test_a_command_refuses_in_a_process_of_its_own(tmp_path):

@@ -298,6 +298,7 @@ def test_counts_that_do_not_add_up_to_the_rows_cannot_be_made(counts):
 
 
 def test_a_folder_without_a_manifest_is_not_a_data_set(tmp_path):
-    for folder in (tmp_path, tmp_path / "gone"):
-        with pytest.raises(DataError, match=r"not a prepared data set: .*mmbsgd prepare"):
-            PreparedData.open(folder)
+    with pytest.raises(DataError, match=r"not a prepared data set: .*mmbsgd prepare"):
+        PreparedData.open(tmp_path)
+    with pytest.raises(DataError, match="gone does not exist"):
+        PreparedData.open(tmp_path / "gone")

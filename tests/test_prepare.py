@@ -359,7 +359,7 @@ def mistakes(tmp_path):
         "folder": ({"source": "folder"}, "folder"),
         "cut": ({"source": "cut.csv.gz"}, "damaged or cut off"),
         "one class": ({"source": write_csv(tmp_path / "one.csv", matrix, labels * 0 + 7)}, "one class only, 7"),
-        "picked one": ({"source": good, "classes": ("1", "9")}, "one class only, 1"),
+        "picked one": ({"source": good, "classes": ("1", "9")}, "has the label 9"),
         "picked none": ({"source": good, "classes": ("8", "9")}, "no row of the classes 8, 9"),
         "few": (
             {"source": write_csv(tmp_path / "few.csv", matrix, np.arange(60) < 2)},
@@ -446,3 +446,59 @@ def test_partitions_of_all_splits_are_disjoint(tmp_path):
         counted.update(gathered(data, split)[0][:, -1].astype(int).tolist())
     assert set(counted.values()) == {1}
     assert len(counted) == 300
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"folds": 1}, "2 or more"),
+        ({"folds": -1}, "2 or more"),
+        ({"scale": "foo"}, "scale='foo'"),
+        ({"layout": "foo"}, "layout='foo'"),
+        ({"kind": "foo"}, "kind='foo'"),
+        ({"workers": -1}, "workers=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"rows_per_partition": 0}, "rows_per_partition=0"),
+        ({"test_size": -0.5}, "test_size=-0.5"),
+        ({"classes": ("a",)}, "two labels"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_at_once(options, words):
+    with pytest.raises(DataError, match=words):
+        Request(source="demo", out="out", **options)
+
+
+@pytest.mark.parametrize("size", [1.5, 7.25])
+def test_a_size_is_a_share_or_a_whole_number(tmp_path, size):
+    with pytest.raises(DataError, match="share below 1 or a number of rows"):
+        prepared(tmp_path / "out", test_size=size)
+
+
+def test_a_test_file_of_one_class_is_cut_like_any_other(tmp_path):
+    matrix, labels = class_blocks(31, rows=90)
+    train = write_csv(tmp_path / "train.csv", matrix, labels)
+    held = write_csv(tmp_path / "test.csv", matrix[labels > 0], labels[labels > 0])
+    data = prepared(tmp_path / "out", train, test=held, rows_per_partition=10)
+    assert all(record.rows <= 10 for record in data.manifest.partitions)
+    assert data.manifest.counts("test") == (0, int((labels > 0).sum()))
+
+
+def test_labels_beyond_what_integers_hold_are_words(tmp_path):
+    matrix, labels = class_blocks(32, rows=60)
+    source = write_csv(tmp_path / "in.csv", matrix, np.where(labels > 0, "1" + "0" * 20, "1"))
+    assert prepared(tmp_path / "out", source).labels == (1, "1" + "0" * 20)
+
+
+def test_parquet_is_known_by_its_first_letters(tmp_path):
+    matrix, labels = class_blocks(33, rows=60)
+    write_parquet(tmp_path / "in.parquet", matrix, labels)
+    (tmp_path / "in.parquet").rename(tmp_path / "in.data")
+    assert prepared(tmp_path / "out", tmp_path / "in.data").manifest.rows == 60
+
+
+def test_rows_that_no_disk_has_room_for_are_refused_before_they_are_written(tmp_path):
+    lines = [f"{number % 2} 1:1 2147483647:1" for number in range(10_000)]
+    (tmp_path / "wide").write_text("\n".join(lines))
+    with unchanged(tmp_path), pytest.raises(DataError, match=r"dense rows will take .* GB.*--layout sparse"):
+        prepared(tmp_path / "out", tmp_path / "wide", layout="dense", rows_per_partition=1000)
+    assert prepared(tmp_path / "out", tmp_path / "wide").manifest.layout == "sparse"

@@ -102,7 +102,7 @@ def test_a_file_in_the_store_is_prepared_once_by_a_command(store, tmp_path):
     stages = []
     for _ in range(2):
         data = open_data(
-            store.uri("bucket/once.csv"), tmp_path / "home", lambda stage, *_: stages.append(stage), rows=0
+            store.uri("bucket/once.csv"), tmp_path / "home", lambda stage, *_: stages.append(stage), rows=10
         )
     assert stages.count("writing partitions") == 3
     assert data.manifest.rows == 120

@@ -332,8 +332,10 @@ def test_a_command_killed_while_reading_leaves_no_target_and_its_remains_are_cle
 
 
 WAITING = """
-import sys
+import signal, sys
 from workflows.data import Request, prepare
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts in the background
 
 def report(stage, done, total):
     if stage == "writing partitions" and done == 3:
@@ -481,3 +483,32 @@ def test_a_folder_of_another_user_is_a_message_and_nothing_is_left():
         assert "cannot write locked/out: Permission denied; check who may read and write there" in said
         assert len(said.strip().splitlines()) == 1
         assert entries(locked) == []
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_others_put_there_meanwhile_is_not_deleted(tmp_path, replace):
+    def write():
+        with writing(place(tmp_path / "out"), replace=replace):
+            (tmp_path / "out").mkdir()
+            (tmp_path / "out" / "thesis.tex").write_text("years")
+
+    with pytest.raises(DataError, match="holds other files"):
+        write()
+    assert (tmp_path / "out" / "thesis.tex").read_text() == "years"
+    assert entries(tmp_path) == ["out"]
+
+
+def test_of_two_writers_at_once_the_second_finds_the_data_set_of_the_first(tmp_path):
+    with pytest.raises(DataError, match="already holds"), writing(place(tmp_path / "out"), replace=False):
+        first = prepared(tmp_path / "out")
+    assert PreparedData.open(tmp_path / "out").manifest == first.manifest
+    assert entries(tmp_path) == ["out"]
+
+
+def test_a_set_that_a_dead_writer_had_moved_aside_comes_back(tmp_path):
+    first = prepared(tmp_path / "out")
+    (tmp_path / "out").rename(tmp_path / ".out.replaced-0123")
+    with pytest.raises(DataError, match="already holds"):
+        prepared(tmp_path / "out")
+    assert PreparedData.open(tmp_path / "out").manifest == first.manifest
+    assert entries(tmp_path) == ["out"]

@@ -1,6 +1,8 @@
 """The `mmbsgd` command: subcommands come together here, and mistakes become messages."""
 
+import signal
 import sys
+import threading
 from typing import Annotated
 
 import typer
@@ -45,6 +47,9 @@ app.command(
 
 def main() -> None:
     """The command's entry: a user's mistake is a message and exit code 2, a bug keeps its traceback."""
+    if threading.current_thread() is threading.main_thread():
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, lambda number, _: sys.exit(128 + number))  # so that what was begun is cleared away
     try:
         app()
     except MmbsgdError as error:

@@ -10,12 +10,11 @@ from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Request
 from workflows.data import prepare as run
 from workflows.data.known import FOLDER_VARIABLE, KNOWN, known_set, request
-from workflows.data.manifest import Manifest
+from workflows.data.manifest import FILE, Manifest
 from workflows.data.places import place
 from workflows.data.plan import LayoutChoice
 from workflows.data.scaling import Method
 from workflows.data.sources import DEMO_ROWS, Kind
-from workflows.errors import DataError
 
 app = typer.Typer(no_args_is_help=True, help="Known data sets, and what is in a prepared one.")
 
@@ -55,10 +54,6 @@ def prepare(
 ) -> None:
     """Turn a table or LIBSVM file into shuffled Arrow partitions with a manifest."""
     wanted = tuple(part.strip() for part in classes.split(",")) if classes else ()
-    if wanted and (len(wanted) != 2 or wanted[0] == wanted[1]):
-        raise DataError(f"--classes takes two labels, NEGATIVE,POSITIVE, not {classes!r}")
-    if folds == 1:
-        raise DataError("--folds takes 2 or more; 0 for none")
     with progress() as report:
         manifest = run(
             Request(
@@ -124,6 +119,10 @@ def get(
     """Find or download a known data set and prepare it."""
     known = known_set(name)
     target = out or str(home / "data" / name)
+    if not replace and place(target).child(FILE).is_file():
+        console.print(_overview(target, PreparedData.open(target).manifest))
+        console.print("It is here already; --replace prepares it again.")
+        return
     with progress() as report:
         wanted = request(
             known,
@@ -146,7 +145,9 @@ def get(
         )
     shown = escape(place(target).name)
     console.print(
-        f"Train as the paper does: mmbsgd train {shown} --C {known.c:g} --gamma {known.gamma:g}", soft_wrap=True
+        f"Train as the paper does: mmbsgd train {shown} --C {known.c:g} --gamma {known.gamma:g} "
+        "--on train,validation --score-on test",
+        soft_wrap=True,
     )
 
 

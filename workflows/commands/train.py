@@ -57,6 +57,8 @@ def train(
     home: Home = HOME,
 ) -> None:
     """Train one model on prepared data and print its report."""
+    if out is not None and not out.absolute().parent.is_dir():
+        raise DataError(f"cannot write {out}: the folder {out.absolute().parent} does not exist")
     tuned = _tuned(data)
     with progress() as report:
         prepared = open_data(data, home, report, label=label, rows=rows)
@@ -82,7 +84,13 @@ def train(
         console.print(f"[dim]No model can be right on the {NOISE:.0%} of rows whose labels are noise.[/dim]")
     if out is not None:
         _save(out, estimator.model_, prepared)
-        console.print(f"The model is in {out}.")
+        console.print(f"The model is in {out}.", soft_wrap=True)
+        if prepared.manifest.scaling.method != "none":
+            console.print(
+                f"[dim]It takes rows scaled as the prepared ones are ({prepared.manifest.scaling.method}); the numbers "
+                "for that are in its metadata.[/dim]",
+                soft_wrap=True,
+            )
 
 
 class _Watched:
@@ -92,13 +100,14 @@ class _Watched:
         self._split, self._report = split, report
         self.width, self.classes, self.counts = split.width, split.classes, split.counts
         self._visits, self._done = len(split) * (epochs + 1), 0
+        self._stage = f"training on {split.rows:,} rows"
 
     def __len__(self) -> int:
         return len(self._split)
 
     def visit(self, order: Sequence[int], visitor: Visitor) -> None:
         def watched(rows: Rows, signs: NDArray[np.float32]) -> None:
-            self._report(f"training on {self._split.rows:,} rows", self._done, self._visits)
+            self._report(self._stage, self._done, self._visits)
             visitor(rows, signs)
             self._done += 1
 
@@ -123,7 +132,7 @@ def _estimator(**parameters: Any) -> "MultiMergeSVC":
 
 def _tuned(data: str) -> tuple[float, float | str]:
     """C and gamma to start with: what suits the demo, what the paper found for its own sets."""
-    if data in KNOWN:
+    if data in KNOWN and not Path(data).exists():
         return KNOWN[data].c, KNOWN[data].gamma
     return (0.1, 64.0) if data == DEMO else (1.0, "scale")
 
@@ -168,7 +177,8 @@ def _report(data: str, training: "Training", accuracy: float, trained: Split, sc
     held = "+".join(dict.fromkeys(record.split for record in scored.records))
     name = escape(data if data == DEMO else place(data).name.rstrip("/").rpartition("/")[2].partition("?")[0])
     table = Table(title=f"{name} · {trained.rows:,} training rows", title_justify="left", show_header=False)
-    table.add_row(f"accuracy on {held} ({scored.rows:,} rows)", f"{accuracy:.2%}")
+    seen = ", seen in training" if set(map(id, scored.records)) & set(map(id, trained.records)) else ""
+    table.add_row(f"accuracy on {held} ({scored.rows:,} rows{seen})", f"{accuracy:.2%}")
     table.add_row("support vectors", f"{training.support_vectors:,}")
     table.add_row("training time", f"{training.seconds:.3f} s")
     table.add_row("  of it budget maintenance", f"{training.maintenance_share:.0%}")

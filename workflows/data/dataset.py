@@ -38,7 +38,7 @@ class PreparedData:
         for name in names:
             if name not in known:
                 raise DataError(f"{self.folder.name} has no split {name!r}; it has: {', '.join(known)}")
-        return Split(self, [record for name in names for record in known[name]])
+        return Split(self, [record for name in dict.fromkeys(names) for record in known[name]])
 
     def partition(self, record: PartitionRecord) -> Partition:
         """Maps one partition; the first time, its content is checked against its fingerprint."""
@@ -64,6 +64,7 @@ class Split:
 
     def __init__(self, data: PreparedData, records: Sequence[PartitionRecord]) -> None:
         self.data, self.records = data, list(records)
+        self.counts = (sum(record.counts[0] for record in records), sum(record.counts[1] for record in records))
 
     @property
     def width(self) -> int:
@@ -72,10 +73,6 @@ class Split:
     @property
     def classes(self) -> tuple[Label, Label]:
         return self.data.labels
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        return sum(record.counts[0] for record in self.records), sum(record.counts[1] for record in self.records)
 
     @property
     def rows(self) -> int:

@@ -8,12 +8,12 @@ import os
 import secrets
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from workflows.data.places import speaking
 from workflows.data.plan import Request
+from workflows.data.prepare import Progress
 from workflows.errors import DataError
 
 COLLECTION = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
@@ -21,7 +21,6 @@ COLLECTION = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"
 FOLDER_VARIABLE = "MMBSGD_DATA"
 _SUFFIXES = ("", ".bz2", ".xz", ".gz")
 _SECONDS_OF_SILENCE = 30
-Report = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def known_set(name: str) -> KnownSet:
 
 
 def request(
-    known: KnownSet, out: str, downloads: Path, report: Report, *, collection: str = COLLECTION, **options: object
+    known: KnownSet, out: str, downloads: Path, report: Progress, *, collection: str = COLLECTION, **options: object
 ) -> Request:
     """How to prepare the set; its files are found or fetched first."""
     names = [known.train] + ([known.test] if known.test else [])
@@ -82,11 +81,13 @@ def request(
 
 def _find(name: str) -> Path | None:
     folder = os.environ.get(FOLDER_VARIABLE)
+    if folder and not Path(folder).is_dir():
+        raise DataError(f"{FOLDER_VARIABLE} is {folder}, which is not a folder")
     candidates = [Path(folder) / f"{name}{suffix}" for suffix in _SUFFIXES] if folder else []
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _fetch(url: str, downloads: Path, name: str, report: Report) -> Path:
+def _fetch(url: str, downloads: Path, name: str, report: Progress) -> Path:
     """Downloads aside and renames when everything has arrived."""
     target = downloads / url.rpartition("/")[2]
     if target.is_file():

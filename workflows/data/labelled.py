@@ -53,7 +53,7 @@ def plain_label(value: Any) -> Label:
     """One spelling for one label: 1, 1.0, "+1" and "1" are the same, whatever file they come from."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, (bool, int)):
+    if isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
     try:
@@ -63,7 +63,7 @@ def plain_label(value: Any) -> Label:
     if not math.isfinite(number):
         return text
     if _WHOLE.fullmatch(text.strip()):
-        return int(text)
+        return int(text) if abs(int(text)) < 2**63 else text  # what Arrow's integers hold
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 

@@ -7,6 +7,7 @@ mistakes) goes to scikit-learn's loader, which decides, and whose refusal is tra
 """
 
 import io
+import re
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from workflows.data.views import joined
 from workflows.errors import DataError
 
 _SPACES = bytes.maketrans(b"\t\r\v\f", b"    ")
+_COMMENT = re.compile(rb"[ \t]*#[^\n]*")
 _PAIRS = {
     "parse_options": csv.ParseOptions(delimiter=":", quote_char=False),
     "convert_options": csv.ConvertOptions(column_types={"index": pa.int32(), "value": pa.float64()}, null_values=[]),
@@ -69,8 +71,10 @@ def _by_arrow(data: bytes) -> tuple[csr_array, NDArray[np.float64]] | None:
 
 def _as_pairs(data: bytes) -> tuple[bytes | bytearray, int]:
     """The two columns as text, empty if something in it is not plain, and the number of lines it came from."""
-    if any(letter in data for letter in (b"#", b"x", b"X")):  # comments; hexadecimal indices, which Arrow would take
+    if b"x" in data or b"X" in data:  # hexadecimal indices, which Arrow would take
         return b"", 0
+    if b"#" in data:
+        data = _COMMENT.sub(b"", data)
     if any(space in data for space in (b"\t", b"\r", b"\v", b"\f")):
         data = data.translate(_SPACES)
     text = bytearray(b"\n")
@@ -93,10 +97,15 @@ def _digits(letters: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _by_scikit_learn(chunk: TextChunk) -> tuple[csr_array, NDArray[np.float64]]:
-    problem = _refusal(chunk.data)
-    if problem is None:
+    try:
         matrix, labels = _load(chunk.data)
-        return _csr(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), labels
+    except (ValueError, OverflowError):
+        raise _mistake(chunk) from None
+    return _csr(matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), labels
+
+
+def _mistake(chunk: TextChunk) -> DataError:
+    """The first line that scikit-learn's loader refuses, by halving."""
     lines = [line + b"\n" for line in chunk.data.split(b"\n")]
     good, bad = 0, len(lines)  # the first `good` lines load, the first `bad` do not
     while bad - good > 1:
@@ -107,8 +116,8 @@ def _by_scikit_learn(chunk: TextChunk) -> tuple[csr_array, NDArray[np.float64]]:
             bad = middle
     shown = lines[good].decode(errors="replace").strip()
     shown = shown if len(shown) <= 80 else shown[:80] + "…"
-    reason = _explained(_refusal(lines[good]) or problem)
-    raise DataError(f"{chunk.name}, line {chunk.first_line + good}: {reason}: {shown!r}")
+    reason = _explained(_refusal(lines[good]) or "")
+    return DataError(f"{chunk.name}, line {chunk.first_line + good}: {reason}: {shown!r}")
 
 
 def _csr(values: NDArray[np.float64], indices: NDArray[np.int32], starts: NDArray[np.int32]) -> csr_array:
@@ -136,7 +145,7 @@ def _explained(refusal: str) -> str:
         return "feature indices must ascend, and none may come twice"
     if "too large" in refusal or "overflow" in refusal:
         return "a feature index is too large"
-    return "not 'label index:value index:value …'"
+    return "not 'label index:value index:value …' (for a table say --format csv)"
 
 
 def _line_of(chunk: TextChunk, row: int) -> int:

@@ -114,6 +114,8 @@ class Manifest(_Record):
     @classmethod
     def load(cls, folder: Place) -> "Manifest":
         file = folder.child(FILE)
+        if not folder.exists():
+            raise DataError(f"{folder.name} does not exist")
         if not file.is_file():
             raise DataError(
                 f"{folder.name} is not a prepared data set: it has no {FILE}; make one with 'mmbsgd prepare'"

@@ -1,112 +1,110 @@
-"""Parquet, a file or a folder of files, read by pyarrow one row group at a time."""
+"""Parquet, a file or a folder of files, read by pyarrow a batch at a time, however large the row groups are."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
-from workflows.data.labelled import LabelledRows
+from workflows.data.labelled import LabelledRows, listed
 from workflows.data.places import Place
-from workflows.data.tables import Columns, labelled
+from workflows.data.tables import Columns, choose, labelled
 from workflows.errors import DataError
 
-BATCH_BYTES = 16 << 20
-ENDINGS = (".parquet", ".pq")
+BATCH_BYTES = 8 << 20
+# Columns are read piece by piece: pyarrow would otherwise hold whole row groups.
+_STREAMED = {"pre_buffer": False, "buffer_size": 1 << 16, "page_checksum_verification": True}
 
 
 @dataclass(frozen=True)
 class ParquetTask:
     """One row group of one file."""
 
-    name: str
-    fragment: Any
-    schema: Any
+    file: Place
+    group: int
     columns: Columns
     first_row: int
     bytes: int
+    keys: dict[str, Any] = field(default_factory=dict)
+    """Columns that the names of folders give, such as `year=2026`."""
 
 
-def dataset(source: Place) -> Any:
-    """A file or a folder of files, with columns from folder names such as `year=2026`."""
-    whole = source.is_file()
-    chosen = [source] if whole else [file for file in source.files() if file.path.lower().endswith(ENDINGS)]
-    if not chosen:
-        raise DataError(f"no .parquet file in {source.name}")
-    open_as = partial(
-        ds.dataset,
-        [file.path for file in chosen],
-        format=ds.ParquetFileFormat(
-            default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-        ),
-        filesystem=source.filesystem,
-        partitioning="hive",
-        partition_base_dir=source.path.rpartition("/")[0] if whole else source.path,
+def tasks(source: Place, label: str | None, dropped: Sequence[str]) -> list[ParquetTask]:
+    """Every row group of a file, or of all files in a folder, which must have the same columns."""
+    files = (
+        [source]
+        if source.is_file()
+        else [file for file in source.files() if file.path.lower().endswith((".parquet", ".pq"))]
     )
-    try:
-        found = open_as()
-        return found if whole else open_as(schema=_promoted(found))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _unreadable(source.name, error) from None
-
-
-def _promoted(found: Any) -> pa.Schema:
-    """The first file's columns, with types that hold the numbers of all files: 1 in one and 1.5 in another."""
-    schema = found.schema
-    for fragment in found.get_fragments():
-        physical = fragment.physical_schema
-        shared = pa.schema([physical.field(name) for name in physical.names if name in schema.names])
-        with suppress(pa.ArrowException):  # types that do not go together are found when that file is read
-            schema = pa.unify_schemas([schema, shared], promote_options="permissive")
-    return schema
-
-
-def names(source: Place, found: Any) -> list[str]:
-    try:
-        return list(found.schema.names)
-    except UnicodeDecodeError as error:
-        raise _unreadable(source.name, error) from None
-
-
-def tasks(source: Place, found: Any, columns: Columns) -> Iterator[ParquetTask]:
-    for fragment in found.get_fragments():
-        name, row = source.name if source.is_file() else fragment.path, 0
+    if not files:
+        raise DataError(f"no .parquet file in {source.name}")
+    found: list[ParquetTask] = []
+    first: Columns | None = None
+    for file in files:
+        keys = _keys(source, file)
         try:
-            pieces = fragment.split_by_row_group()
-        except (pa.ArrowException, OSError) as error:
-            raise _unreadable(name, error) from None
-        for piece in pieces:
-            groups = piece.row_groups
-            yield ParquetTask(name, piece, found.schema, columns, row, sum(group.total_byte_size for group in groups))
-            row += sum(group.num_rows for group in groups)
+            with file.reader() as stream, pq.ParquetFile(stream) as parquet:
+                names = [*parquet.schema_arrow.names, *keys]
+                groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
+                sizes = [(group.num_rows, group.total_byte_size) for group in groups]
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{file.name} is not readable Parquet: {_one_line(error)}") from None
+        columns = choose(names, label, dropped, source.name if first is None else file.name)
+        first = first or columns
+        if missing := set(columns.features) ^ set(first.features):
+            raise DataError(
+                f"{file.name} and {files[0].name} differ in the columns {listed(sorted(missing))}: all files of a "
+                "folder need the same, or leave them out: --drop COLUMN"
+            )
+        columns = Columns(columns.names, columns.label, first.features)
+        row = 0
+        for number, (rows, size) in enumerate(sizes):
+            found.append(ParquetTask(file, number, columns, row, size, keys))
+            row += rows
+    return found
 
 
 def parse(task: ParquetTask, dtype: Any = np.float32) -> Iterator[LabelledRows]:
     columns = task.columns
-    wanted = [columns.label, *columns.features]
-    size = max(BATCH_BYTES // (8 * len(wanted)), 1024)
+    wanted = [name for name in (columns.label, *columns.features) if name not in task.keys]
+    size = max(BATCH_BYTES // (8 * (len(columns.features) + 1)), 1024)
     row = task.first_row
     try:
-        for batch in task.fragment.to_batches(
-            schema=task.schema, columns=wanted, batch_size=size, batch_readahead=1, fragment_readahead=0
-        ):
-            if len(batch):
-                yield labelled(pa.table(batch), columns, dtype, partial(_row_of, task.name, row))
-            row += len(batch)
+        with task.file.reader() as stream, pq.ParquetFile(stream, **_STREAMED) as parquet:
+            for batch in parquet.iter_batches(size, row_groups=[task.group], columns=wanted, use_threads=False):
+                if len(batch):
+                    table = pa.table(batch)
+                    for name, value in task.keys.items():
+                        table = table.append_column(name, pa.repeat(value, len(batch)))
+                    yield labelled(table, columns, dtype, partial(_row_of, task.file.name, row))
+                row += len(batch)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{task.name}, after row {row}: {_one_line(error)}; the file may be damaged") from None
+        name = task.file.name
+        raise DataError(f"{name}, after row {row}: {_one_line(error)}; the file may be damaged") from None
+
+
+def _keys(source: Place, file: Place) -> dict[str, Any]:
+    folder = file.path[len(source.path) :].rpartition("/")[0]
+    if "=" not in folder:
+        return {}
+    import pyarrow.dataset as ds  # takes half a second, and only such folders need it
+
+    hive = ds.HivePartitioning.discover(infer_dictionary=False)
+    factory = ds.FileSystemDatasetFactory(
+        file.filesystem,
+        [file.path],
+        ds.ParquetFileFormat(),
+        ds.FileSystemFactoryOptions(partitioning=hive, partition_base_dir=source.path),
+    )
+    fragment = next(iter(factory.finish().get_fragments()))
+    return dict(ds.get_partition_keys(fragment.partition_expression))
 
 
 def _row_of(name: str, first: int, row: int) -> str:
     return f"{name}, row {first + row + 1}"
-
-
-def _unreadable(name: str, error: BaseException) -> DataError:
-    return DataError(f"{name} is not readable Parquet: {_one_line(error)}")
 
 
 def _one_line(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from workflows.errors import DataError
 
+_SECONDS_OF_RETRIES = 15
 _SCHEME = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 _SECRET_QUERY = re.compile(r"(?i)([?&][^=&]*(?:key|secret|token|password)[^=&]*=)[^&]*")
 
@@ -77,6 +78,10 @@ class Place:
         with speaking(f"cannot read {self.name}"):
             return self.filesystem.open_input_file(self.path)
 
+    def begins_with(self, letters: bytes) -> bool:
+        with self.reader() as stream:
+            return bool(stream.read(len(letters)) == letters)
+
     def buffer(self) -> pa.Buffer:
         """All bytes: the mapped memory of a local file, else a copy in memory."""
         with speaking(f"cannot read {self.name}"):
@@ -123,6 +128,8 @@ def place(text: "str | os.PathLike[str] | Place") -> Place:
         except RuntimeError as error:
             raise DataError(f"cannot use {text}: {error}") from None
     name = without_secrets(text)
+    if text.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in text:
+        text += f"{'&' if '?' in text else '?'}retry_limit_seconds={_SECONDS_OF_RETRIES}"  # the default is to try on
     try:
         filesystem, path = fs.FileSystem.from_uri(text)
     except (pa.ArrowException, OSError, ValueError, ImportError) as error:
@@ -154,6 +161,7 @@ def _reason(error: OSError) -> str:
         errno.EPERM: "check who may read and write there, or choose another folder",
         errno.EROFS: "choose another folder",
         errno.EEXIST: "a part of that path is a file: choose another folder",
+        errno.EBUSY: "it may be a mount point: choose a folder inside it",
         errno.ENOTDIR: "a part of that path is a file: choose another folder",
     }.get(error.errno or 0)
     reason = os.strerror(error.errno) if error.errno else re.sub(r"\s+", " ", str(error))

@@ -7,7 +7,7 @@ blocks.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,10 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from workflows.data import sources
 from workflows.data.blocks import DENSE_FROM, Kept, Summary
-from workflows.data.labelled import Label, label_order, plain_label, same_label
+from workflows.data.labelled import Label, label_order, listed, plain_label, same_label
 from workflows.data.manifest import Layout
-from workflows.data.scaling import Method, needs_moments
-from workflows.data.splitting import Bin, Share, bins, deal, split_sizes
+from workflows.data.scaling import METHODS, Method, needs_moments
+from workflows.data.splitting import Bin, Share, bins, deal, even_sizes, split_sizes, stratified
 from workflows.errors import DataError
 
 PARTITION_BYTES = 32 << 20
@@ -54,6 +54,30 @@ class Request:
     workers: int | None = None
     ray_address: str | None = None
     replace: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("scale", self.scale, METHODS),
+            ("layout", self.layout, get_args(LayoutChoice)),
+            ("kind", self.kind, (None, *sources.KINDS)),
+        ):
+            if value not in known:
+                raise DataError(f"{name}={value!r} is none of {listed(known)}")
+        for name, number, least in (
+            ("seed", self.seed, 0),
+            ("rows", self.rows, 10),
+            ("workers", self.workers, 1),
+            ("rows_per_partition", self.rows_per_partition, 1),
+            ("width", self.width, 1),
+            ("test_size", self.test_size, 0),
+            ("validation_size", self.validation_size, 0),
+        ):
+            if number is not None and number < least:
+                raise DataError(f"{name}={number} must be at least {least}")
+        if self.folds < 0 or self.folds == 1:
+            raise DataError(f"folds={self.folds}: take 2 or more, or 0 for none")
+        if self.classes and (len(self.classes) != 2 or self.classes[0] == self.classes[1]):
+            raise DataError(f"classes={self.classes!r} must be two labels, the negative one first")
 
 
 @dataclass(frozen=True)
@@ -92,6 +116,11 @@ class Plan:
     @property
     def rows(self) -> int:
         return sum(place.rows for place in self.bins)
+
+    @property
+    def bytes(self) -> int:
+        """What the partitions will take, nearly."""
+        return 4 * self.rows * self.width if self.layout == "dense" else 8 * self.nonzeros + 4 * self.rows
 
 
 def make_plan(request: Request, main: Staged, test: Staged | None) -> Plan:
@@ -149,9 +178,9 @@ def _sizes(request: Request, rows: int, tested: bool) -> dict[str, int]:
 
 
 def _test_bins(counts: tuple[int, int], per_partition: int) -> list[Bin]:
-    if min(counts) == 0:  # a test file may show one class only
-        return [Bin("test", counts)]
-    return bins(counts, {"test": sum(counts)}, per_partition)
+    if min(counts) > 0:
+        return bins(counts, {"test": sum(counts)}, per_partition)
+    return [Bin("test", piece) for piece in stratified(counts, even_sizes(sum(counts), per_partition))]  # one class
 
 
 @dataclass(frozen=True)

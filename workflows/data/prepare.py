@@ -7,6 +7,8 @@ write   tasks gather, shuffle, scale and write one partition each               
 finish  the manifest
 """
 
+import shlex
+import shutil
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
@@ -17,7 +19,7 @@ from scipy.sparse import issparse
 from mmbsgd.rows import LARGEST_VALUE
 from workflows.data import partitions, sources
 from workflows.data.blocks import Kept, Summary, block_of
-from workflows.data.labelled import Label, LabelledRows, label_order, listed, plain_label
+from workflows.data.labelled import Label, LabelledRows, label_order, listed, plain_label, same_label
 from workflows.data.manifest import Manifest, PartitionRecord, ScalingRecord
 from workflows.data.places import Place, place
 from workflows.data.plan import Gathering, Plan, Request, Staged, gatherings, make_plan
@@ -36,6 +38,7 @@ def prepare(request: Request, progress: Progress = lambda stage, done, total: No
         workers: Workers = RayTasks(address) if address else Threads(target.scratch, request.workers)
         main, test = _read_all(request, workers, progress)
         plan = make_plan(request, main, test)
+        _check_room(plan, target)
         scaling = _learn(plan, workers, progress)
         manifest = _write(plan, scaling, workers, target, progress)
         manifest.save(target.folder)
@@ -56,6 +59,9 @@ def _read_all(request: Request, workers: Workers, progress: Progress) -> tuple[S
         # Generated test rows are others than the training rows; files do not care about the seed.
         test = sources.open_source(request.test, **options | {"seed": request.seed + 1}, like=train.columns)
     main = _read(train, 0, request, workers, progress)
+    wanted = [plain_label(label) for label in request.classes]
+    if missing := [label for label in wanted if not any(same_label(label, one) for one in main.labels)]:
+        raise DataError(f"no row of {train.record.name} has the label {listed(missing)}")
     if len(main.labels) < 2:
         raise DataError(
             f"{train.record.name} has one class only, {listed(main.labels)}: training needs rows of two classes"
@@ -110,7 +116,7 @@ def _check_classes(name: str, labels: Collection[Label]) -> None:
         found = sorted(labels, key=label_order)
         raise DataError(
             f"{name} has more than two classes: {listed(found)}; pick two of them, for example "
-            f"--classes {found[0]},{found[1]}"
+            f"--classes {shlex.quote(f'{found[0]},{found[1]}')}"
         )
 
 
@@ -134,6 +140,17 @@ def _blocks(
             _check_classes(name, rows.classes)
         if len(chosen):
             yield block_of(chosen, seeds.spawn(1)[0])
+
+
+def _check_room(plan: Plan, target: Target) -> None:
+    if not target.folder.local:
+        return
+    free = shutil.disk_usage(target.folder.path).free
+    if plan.bytes > free:
+        raise DataError(
+            f"{plan.layout} rows will take {plan.bytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: choose another "
+            "disk" + (", or say --layout sparse" if plan.layout == "dense" else "")
+        )
 
 
 def _learn(plan: Plan, workers: Workers, progress: Progress) -> Scaling:

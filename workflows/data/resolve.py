@@ -11,7 +11,7 @@ from workflows.data.manifest import FILE
 from workflows.data.places import Place, place
 from workflows.data.plan import Request
 from workflows.data.prepare import Progress, prepare
-from workflows.data.sources import DEMO
+from workflows.data.sources import DEMO, ENDINGS
 from workflows.errors import DataError
 
 
@@ -24,11 +24,21 @@ def open_data(name: str, home: Path, report: Progress, *, label: str | None = No
         if name in KNOWN:
             return _known(name, home)
         raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
+    if (
+        folder is not None
+        and folder.is_folder()
+        and not any(name.lower().endswith(ENDINGS) for name in _inside(folder))
+    ):
+        return PreparedData.open(folder)  # which says what is missing
     target = place(home / "data" / _key(name, folder, label, rows))
     with suppress(DataError):  # not there yet, damaged, or of another version: the source is at hand
         return PreparedData.open(target)
     prepare(Request(source=name, out=target.path, label=label, rows=rows, replace=True), report)
     return PreparedData.open(target)
+
+
+def _inside(folder: Place) -> list[str]:
+    return [file.base_name for file in folder.files()]
 
 
 def _known(name: str, home: Path) -> PreparedData:

@@ -1,7 +1,7 @@
 """Sources: what a user has, as a stream of tasks that each read some of its rows."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
@@ -18,6 +18,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 DEMO = "demo"
 DEMO_ROWS = 100_000
 DEMO_CHUNK = 1 << 18
+ENDINGS = (".parquet", ".pq")
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -93,6 +94,8 @@ def open_source(
     kind = kind or kind_of(where)
     if kind == "parquet":
         return _parquet(where, label, dropped, like)
+    if not (where.is_file() or where.is_folder()):
+        raise DataError(f"{where.name} is neither a file nor a folder: save what it gives to a file first")
     if not where.is_file():
         raise DataError(f"{where.name} is a folder; only Parquet is read from folders, other formats from files")
     if where.size() == 0:
@@ -112,7 +115,9 @@ def kind_of(where: Place) -> Kind:
     name = where.base_name.lower()
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
-    if name.endswith((".parquet", ".pq")) or where.is_folder():
+    if name.endswith(ENDINGS) or where.is_folder():
+        return "parquet"
+    if where.is_file() and where.begins_with(b"PAR1"):
         return "parquet"
     return "csv" if name.endswith(".csv") else "tsv" if name.endswith((".tsv", ".tab")) else "libsvm"
 
@@ -140,10 +145,10 @@ def _csv(
 def _parquet(where: Place, label: str | None, dropped: tuple[str, ...], like: tables.Columns | None) -> Source:
     from workflows.data import parquet_files
 
-    found = parquet_files.dataset(where)
-    columns = tables.choose(parquet_files.names(where, found), label, dropped, where.name)
-    if like is not None:
+    tasks = parquet_files.tasks(where, label, dropped)
+    columns = tasks[0].columns if tasks else None
+    if like is not None and columns is not None:
         columns = columns.sorted_as(like, where.name)
-    tasks = list(parquet_files.tasks(where, found, columns))
+        tasks = [replace(task, columns=task.columns.sorted_as(like, where.name)) for task in tasks]
     record = SourceRecord(name=where.name, kind="parquet", bytes=sum(task.bytes for task in tasks))
     return Source(record, tasks, columns)

@@ -42,8 +42,10 @@ class Bin:
 def split_sizes(total: int, shares: Sequence[Share], rest: str) -> dict[str, int]:
     """Rows per split; `rest` takes what the shares leave."""
     for share in shares:
-        if not math.isfinite(share.size):
-            raise DataError(f"the size of {share.split} must be a share or a number of rows, not {share.size}")
+        if not math.isfinite(share.size) or (share.size > 1 and share.size != int(share.size)):
+            raise DataError(
+                f"the size of {share.split} must be a share below 1 or a number of rows, not {share.size:g}"
+            )
     sizes = {share.split: share.rows(total) for share in shares}
     left = total - sum(sizes.values())
     if left < 1 or min(sizes.values(), default=1) < 1:
@@ -73,10 +75,14 @@ def bins(counts: tuple[int, int], sizes: Mapping[str, int], rows_per_partition: 
                 f"one class has only {min(counts):,} rows, too few for a share in each of {', '.join(sizes)}: "
                 "ask for fewer or larger splits, or bring more rows"
             )
-        pieces = -(-size // rows_per_partition)
-        even = [size * (piece + 1) // pieces - size * piece // pieces for piece in range(pieces)]
-        made += [Bin(split, piece) for piece in stratified(share, even)]
+        made += [Bin(split, piece) for piece in stratified(share, even_sizes(size, rows_per_partition))]
     return made
+
+
+def even_sizes(rows: int, most: int) -> list[int]:
+    """Pieces of nearly equal size, none above `most`."""
+    pieces = -(-rows // most)
+    return [rows * (piece + 1) // pieces - rows * piece // pieces for piece in range(pieces)]
 
 
 def deal(

@@ -1,5 +1,6 @@
 """Tables with named columns, one of them the label: what CSV and Parquet have in common."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,14 @@ def choose(names: Sequence[str], label: str | None, dropped: Sequence[str], sour
     """Which column is the label and which are features."""
     twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
-        raise DataError(f"{source} has more than one column {listed(twice)}: rename them")
+        raise DataError(
+            f"{source} has more than one column {listed(twice)}: rename them; or is the line with the names missing?"
+        )
+    if "" in names and "" not in dropped:
+        raise DataError(
+            f"column {list(names).index('') + 1} of {source} has no name (row numbers?): name it, or leave it out: "
+            "--drop ''"
+        )
     if label is None:
         if "label" not in names:
             raise DataError(f"which column of {source} is the label? say --label COLUMN; columns are: {_few(names)}")
@@ -122,9 +130,10 @@ def _codes(column: pa.ChunkedArray, name: str, where: Where) -> tuple[NDArray[np
 
 
 def _drop(name: str) -> str:
-    return f"--drop {name}" if name.isprintable() and len(name) <= 60 else "--drop COLUMN"
+    return f"--drop {shlex.quote(name)}" if name.isprintable() and len(name) <= 60 else "--drop COLUMN"
 
 
 def _few(names: Sequence[str]) -> str:
-    shown = [name if name.isprintable() and len(name) <= 60 else excerpt(name) for name in names[:20]]
+    plain = [name.isprintable() and name == name.strip() and 0 < len(name) <= 60 for name in names[:20]]
+    shown = [name if simple else excerpt(name) for name, simple in zip(names, plain, strict=False)]
     return ", ".join(shown) + (", …" if len(names) > 20 else "")

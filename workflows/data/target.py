@@ -24,6 +24,7 @@ from workflows.data.places import Place, speaking
 from workflows.errors import DataError
 
 _MARK = ".preparing-"
+_REPLACED = ".replaced-"
 _LOCK = "lock"
 _PARTITION = re.compile(r"(train|validation|test|fold-[0-9]+)-[0-9]{5,}(-[0-9a-f]{8})?\.arrow")
 
@@ -42,8 +43,11 @@ def writing(target: Place, *, replace: bool) -> Iterator[Target]:
     """When writing fails, everything is as it was before."""
     if target.local and Path(target.path).is_dir():
         target = Place(target.filesystem, str(Path(target.path).resolve()), target.name)  # a link stays where it is
+    if target.local:
+        with speaking(f"cannot write {target.name}"):
+            _clear_remains(Path(target.path))
     _refuse(target, replace)
-    manager = _local(target) if target.local else _remote(target)
+    manager = _local(target, replace) if target.local else _remote(target)
     with manager as made:
         yield made
 
@@ -61,12 +65,13 @@ def _refuse(target: Place, replace: bool) -> None:
 
 
 @contextmanager
-def _local(target: Place) -> Iterator[Target]:
+def _local(target: Place, replace: bool) -> Iterator[Target]:
     final = Path(target.path)
+    if final.is_mount():
+        raise DataError(f"{target.name} is a mount point, which cannot be replaced: choose a folder inside it")
     failing = f"cannot write {target.name}"
     with speaking(failing):
         final.parent.mkdir(parents=True, exist_ok=True)
-        _clear_remains(final)
         aside, lock = _claimed(final)
     try:
         with lock:
@@ -77,6 +82,7 @@ def _local(target: Place) -> Iterator[Target]:
             with speaking(failing):
                 shutil.rmtree(scratch)
                 (aside / _LOCK).unlink()
+                _refuse(target, replace)  # what came there meanwhile
                 _swap(aside, final)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
@@ -107,6 +113,11 @@ def _claimed(final: Path) -> tuple[Path, Any]:
 
 
 def _clear_remains(final: Path) -> None:
+    for old in final.parent.glob(f".{glob.escape(final.name)}{_REPLACED}*"):
+        if final.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.rename(old, final)  # its writer died between two renames
     for folder in final.parent.glob(f".{glob.escape(final.name)}{_MARK}*"):
         with suppress(BlockingIOError):
             with suppress(FileNotFoundError), open(folder / _LOCK) as lock:
@@ -115,10 +126,12 @@ def _clear_remains(final: Path) -> None:
 
 
 def _swap(aside: Path, final: Path) -> None:
+    with suppress(OSError):
+        final.rmdir()  # an empty folder makes room
     if not final.exists():
         os.rename(aside, final)
         return
-    old = final.parent / f".{final.name}.replaced-{secrets.token_hex(6)}"
+    old = final.parent / f".{final.name}{_REPLACED}{secrets.token_hex(6)}"
     os.rename(final, old)
     try:
         os.rename(aside, final)
