@@ -499,6 +499,6 @@ def test_parquet_is_known_by_its_first_letters(tmp_path):
 def test_rows_that_no_disk_has_room_for_are_refused_before_they_are_written(tmp_path):
     lines = [f"{number % 2} 1:1 2147483647:1" for number in range(10_000)]
     (tmp_path / "wide").write_text("\n".join(lines))
-    with unchanged(tmp_path), pytest.raises(DataError, match=r"dense rows will take .* GB.*--layout sparse"):
+    with unchanged(tmp_path), pytest.raises(DataError, match=r"dense rows take .* MB.*--layout sparse"):
         prepared(tmp_path / "out", tmp_path / "wide", layout="dense", rows_per_partition=1000)
     assert prepared(tmp_path / "out", tmp_path / "wide").manifest.layout == "sparse"

@@ -428,7 +428,7 @@ def on_disks(tmp_path_factory):
     ("disk", "reason"),
     [
         ("no room for the rows", "No space left on device; free some space"),
-        ("no room for the partitions", "No space left on device; free some space"),
+        ("no room for the partitions", "MB are free; free some space"),
         ("no room for a file", "No space left on device; free some space"),
         ("read-only", "Read-only file system; choose another folder"),
     ],

@@ -148,8 +148,9 @@ def _check_room(plan: Plan, target: Target) -> None:
     free = shutil.disk_usage(target.folder.path).free
     if plan.bytes > free:
         raise DataError(
-            f"{plan.layout} rows will take {plan.bytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: choose another "
-            "disk" + (", or say --layout sparse" if plan.layout == "dense" else "")
+            f"cannot write {target.folder.name}: {plan.layout} rows take {plan.bytes / 1e6:,.0f} MB, and "
+            f"{free / 1e6:,.0f} MB are free; free some space, choose another disk"
+            + (", or say --layout sparse" if plan.layout == "dense" else "")
         )
 
 
