@@ -5,7 +5,3 @@ from mmbsgd.errors import MmbsgdError
 
 class DataError(MmbsgdError):
     """Data cannot be read, prepared or written."""
-
-
-class StudyError(MmbsgdError):
-    """A study cannot start or go on."""
