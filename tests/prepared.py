@@ -111,3 +111,13 @@ def lies_in(array, path):
     """Whether all of the array's memory is that of the mapped file."""
     begin = array.__array_interface__["data"][0]
     return any(first <= begin and begin + array.nbytes <= last for first, last in mapped_ranges(path))
+
+
+def outcome(estimator):
+    """The bits that training ends with."""
+    return (
+        estimator.support_vectors_.tobytes(),
+        estimator.dual_coef_.tobytes(),
+        float(estimator.intercept_[0]).hex(),
+        float(estimator.gamma_).hex(),
+    )

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from prepared import class_blocks, dense, gathered, lies_in, mapped_ranges, prepared, write_libsvm
+from prepared import class_blocks, dense, gathered, lies_in, mapped_ranges, outcome, prepared, write_libsvm
 from scipy.sparse import csr_array, issparse, vstack
 
 from mmbsgd import MultiMergeSVC
@@ -48,15 +48,6 @@ def in_memory(split):
 
     split.each(add)
     return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts), np.concatenate(labels)
-
-
-def outcome(estimator):
-    return (
-        estimator.support_vectors_.tobytes(),
-        estimator.dual_coef_.tobytes(),
-        float(estimator.intercept_[0]).hex(),
-        float(estimator.gamma_).hex(),
-    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from builders import blobs
+from prepared import outcome
 from scipy.sparse import csr_array
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -32,15 +33,6 @@ class Pieces:
         self.visits.append(list(order))
         for number in order:
             visitor(*self.parts[number])
-
-
-def outcome(estimator):
-    return (
-        estimator.support_vectors_.tobytes(),
-        estimator.dual_coef_.tobytes(),
-        float(estimator.intercept_[0]).hex(),
-        float(estimator.gamma_).hex(),
-    )
 
 
 WEIGHTS = [None, "balanced", {-1: 1.0, 1: 3.0}, {-1: 0.25, 1: 0.5}, {1: 7.0}, {-1: 1e-3, 1: 1e3}]

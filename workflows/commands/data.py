@@ -12,7 +12,7 @@ from workflows.data import prepare as run
 from workflows.data.known import FOLDER_VARIABLE, KNOWN, known_set, request
 from workflows.data.manifest import FILE, Manifest
 from workflows.data.places import place
-from workflows.data.plan import LayoutChoice
+from workflows.data.request import LayoutChoice
 from workflows.data.scaling import Method
 from workflows.data.sources import DEMO_ROWS, Kind
 
@@ -169,8 +169,7 @@ def show(
 
 def _overview(name: str, manifest: Manifest) -> Table:
     first, second = (escape(f"label {label!r}") for label in manifest.labels)
-    title = escape(place(name).name.rstrip("/").rpartition("/")[2].partition("?")[0])
-    table = Table(title=f"{title} · {manifest.rows:,} rows", title_justify="left")
+    table = Table(title=f"{escape(place(name).title)} · {manifest.rows:,} rows", title_justify="left")
     for heading in ("split", "rows", first, second, "partitions"):
         table.add_column(heading, justify="left" if heading == "split" else "right")
     for split, records in manifest.splits.items():

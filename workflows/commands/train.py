@@ -16,6 +16,7 @@ from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Split
 from workflows.data.demo import NOISE, checkerboard
 from workflows.data.known import KNOWN
+from workflows.data.manifest import HELD_OUT
 from workflows.data.places import place
 from workflows.data.prepare import Progress
 from workflows.data.resolve import open_data
@@ -62,7 +63,7 @@ def train(
     tuned = _tuned(data)
     with progress() as report:
         prepared = open_data(data, home, report, label=label, rows=rows)
-    training = _split(prepared, on, [name for name in prepared.manifest.splits if name not in ("validation", "test")])
+    training = _split(prepared, on, [name for name in prepared.manifest.splits if name not in HELD_OUT])
     scored = _split(prepared, score_on, _held_out(prepared, training))
     estimator = _estimator(
         C=tuned[0] if c is None else c,
@@ -153,7 +154,7 @@ def _split(data: PreparedData, names: str, default: list[str]) -> Split:
 def _held_out(data: PreparedData, training: Split) -> list[str]:
     used = {record.split for record in training.records}
     known = data.manifest.splits
-    return next(([name] for name in ("validation", "test") if name in known and name not in used), sorted(used))
+    return next(([name] for name in HELD_OUT if name in known and name not in used), sorted(used))
 
 
 def _save(out: Path, model: "BudgetedModel", data: PreparedData) -> None:
@@ -175,7 +176,7 @@ def _save(out: Path, model: "BudgetedModel", data: PreparedData) -> None:
 
 def _report(data: str, training: "Training", accuracy: float, trained: Split, scored: Split) -> Table:
     held = "+".join(dict.fromkeys(record.split for record in scored.records))
-    name = escape(data if data == DEMO else place(data).name.rstrip("/").rpartition("/")[2].partition("?")[0])
+    name = escape(data if data == DEMO else place(data).title)
     table = Table(title=f"{name} · {trained.rows:,} training rows", title_justify="left", show_header=False)
     seen = ", seen in training" if set(map(id, scored.records)) & set(map(id, trained.records)) else ""
     table.add_row(f"accuracy on {held} ({scored.rows:,} rows{seen})", f"{accuracy:.2%}")

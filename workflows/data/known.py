@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workflows.data.places import speaking
-from workflows.data.plan import Request
 from workflows.data.prepare import Progress
+from workflows.data.request import Request
 from workflows.errors import DataError
 
 COLLECTION = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary"

@@ -16,6 +16,8 @@ from workflows.errors import DataError
 FILE = "manifest.json"
 FORMAT = "mmbsgd.data"
 VERSION = 1
+HELD_OUT = ("validation", "test")
+"""Splits that no training sees unless it is told to."""
 _MARK = re.compile(r"-[0-9a-f]{8}\.arrow$")  # of one writer to an object store
 Layout = Literal["dense", "sparse"]
 

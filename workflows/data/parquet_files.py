@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from workflows.data.labelled import LabelledRows, listed
 from workflows.data.places import Place
-from workflows.data.tables import Columns, choose, labelled
+from workflows.data.tables import PARQUET_ENDINGS, Columns, choose, labelled
 from workflows.errors import DataError
 
 BATCH_BYTES = 8 << 20
@@ -37,7 +37,7 @@ def tasks(source: Place, label: str | None, dropped: Sequence[str]) -> list[Parq
     files = (
         [source]
         if source.is_file()
-        else [file for file in source.files() if file.path.lower().endswith((".parquet", ".pq"))]
+        else [file for file in source.files() if file.path.lower().endswith(PARQUET_ENDINGS)]
     )
     if not files:
         raise DataError(f"no .parquet file in {source.name}")

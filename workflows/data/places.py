@@ -37,13 +37,15 @@ class Place:
     def base_name(self) -> str:
         return self.path.rstrip("/").rpartition("/")[2]
 
+    @property
+    def title(self) -> str:
+        """The last part of its name."""
+        return self.name.rstrip("/").rpartition("/")[2].partition("?")[0]
+
     def child(self, name: str) -> "Place":
         stem, _, query = self.name.partition("?")
         shown = f"{stem.rstrip('/')}/{name}" + (f"?{query}" if query else "")
         return Place(self.filesystem, f"{self.path.rstrip('/')}/{name}", shown)
-
-    def sibling(self, name: str) -> "Place":
-        return Place(self.filesystem, f"{self.path.rstrip('/').rpartition('/')[0]}/{name}", name)
 
     def info(self) -> Any:
         with speaking(f"cannot reach {self.name}"):

@@ -1,83 +1,25 @@
-"""The plan of a preparation: what was asked for, and which rows go to which partition.
+"""The plan of a preparation: which rows go to which partition.
 
 A source that has been read lies in blocks (see `blocks`). The plan fixes the sizes of splits and partitions, deals
-every block's rows to them (see `splitting`), and hands out gatherings: the rows of one partition as contiguous runs of
-blocks.
+every block's rows to them (see `splitting`), and hands out gatherings, one per partition.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
 
 from workflows.data import sources
 from workflows.data.blocks import DENSE_FROM, Kept, Summary
-from workflows.data.labelled import Label, label_order, listed, plain_label, same_label
+from workflows.data.gathering import Gathering
+from workflows.data.labelled import Label, label_order, same_label
 from workflows.data.manifest import Layout
-from workflows.data.scaling import METHODS, Method, needs_moments
+from workflows.data.request import Request
 from workflows.data.splitting import Bin, Share, bins, deal, even_sizes, split_sizes, stratified
 from workflows.errors import DataError
 
 PARTITION_BYTES = 32 << 20
-LayoutChoice = Literal["auto", "dense", "sparse"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to prepare, and how."""
-
-    source: str
-    out: str
-    test: str | None = None
-    kind: sources.Kind | None = None
-    label: str | None = None
-    dropped: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    """The two labels to keep, the positive one last; empty: the source has two."""
-    scale: Method = "none"
-    layout: LayoutChoice = "auto"
-    rows_per_partition: int | None = None
-    """None: as many as make 32 MB."""
-    test_size: float = 0.2
-    """A share or a number of rows; without meaning where there is a test file."""
-    validation_size: float = 0.2
-    """A share of what is left for training, or a number of rows."""
-    folds: int = 0
-    """With K folds there is no validation split."""
-    width: int | None = None
-    """Features, where the source shows fewer."""
-    rows: int = sources.DEMO_ROWS
-    seed: int = 0
-    workers: int | None = None
-    ray_address: str | None = None
-    replace: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value, known in (
-            ("scale", self.scale, METHODS),
-            ("layout", self.layout, get_args(LayoutChoice)),
-            ("kind", self.kind, (None, *sources.KINDS)),
-        ):
-            if value not in known:
-                raise DataError(f"{name}={value!r} is none of {listed(known)}")
-        for name, number, least in (
-            ("seed", self.seed, 0),
-            ("rows", self.rows, 10),
-            ("workers", self.workers, 1),
-            ("rows_per_partition", self.rows_per_partition, 1),
-            ("width", self.width, 1),
-            ("test_size", self.test_size, 0),
-            ("validation_size", self.validation_size, 0),
-        ):
-            if number is not None and number < least:
-                raise DataError(f"{name}={number} must be at least {least}")
-        if self.folds < 0 or self.folds == 1:
-            raise DataError(f"folds={self.folds}: take 2 or more, or 0 for none")
-        if self.classes and (len(self.classes) != 2 or self.classes[0] == self.classes[1]):
-            raise DataError(f"classes={self.classes!r} must be two labels, the negative one first")
 
 
 @dataclass(frozen=True)
@@ -162,7 +104,7 @@ def make_plan(request: Request, main: Staged, test: Staged | None) -> Plan:
 
 def _ordered(request: Request, main: Staged) -> tuple[Label, Label]:
     first, second = sorted(main.labels, key=label_order)
-    wanted = [plain_label(label) for label in request.classes]
+    wanted = request.wanted
     return (first, second) if not wanted or same_label(wanted[1], second) else (second, first)
 
 
@@ -183,46 +125,6 @@ def _test_bins(counts: tuple[int, int], per_partition: int) -> list[Bin]:
     return [Bin("test", piece) for piece in stratified(counts, even_sizes(sum(counts), per_partition))]  # one class
 
 
-@dataclass(frozen=True)
-class Gathering:
-    """The rows of one partition, as runs of blocks."""
-
-    place: Bin
-    number: int
-    runs: list[tuple[Kept, int, int, int]]  # block, first and last row, class
-    width: int
-    layout: Layout
-    dtype: Any
-    seed: tuple[int, ...]
-
-    def rows(self) -> tuple[Any, NDArray[np.int8]]:
-        """Shuffled, with their classes."""
-        order = np.random.default_rng(self.seed).permutation(self.place.rows)
-        codes = np.empty(self.place.rows, np.int8)
-        parts = []
-        dense = np.zeros((self.place.rows, self.width), self.dtype) if self.layout == "dense" else None
-        begin = 0
-        for kept, first, last, code in self.runs:
-            places = order[begin : begin + last - first]
-            begin += last - first
-            codes[places] = code
-            part = kept.load()[first:last]
-            if dense is None:
-                parts.append(_widened(part, self.width))
-            else:
-                dense[places, : part.shape[1]] = part.toarray() if issparse(part) else part
-        if dense is not None:
-            return dense, codes
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return vstack(parts, format="csr")[back], codes
-
-
-def _widened(part: Any, width: int) -> csr_array:
-    part = csr_array(part)
-    return csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], width))
-
-
 def gatherings(plan: Plan, splits: set[str] | None = None) -> Iterator[Gathering]:
     for number, place_ in enumerate(plan.bins):
         if splits is not None and place_.split not in splits:
@@ -236,5 +138,5 @@ def gatherings(plan: Plan, splits: set[str] | None = None) -> Iterator[Gathering
                 if last > first:
                     runs.append((kept, begin + first, begin + last, code))
                 begin += int(dealt[-1, code])
-        dtype = np.float64 if needs_moments(plan.request.scale) else np.float32
-        yield Gathering(place_, number, runs, plan.width, plan.layout, dtype, (plan.request.seed, 3, number))
+        request = plan.request
+        yield Gathering(place_, number, runs, plan.width, plan.layout, request.staged_as, (request.seed, 3, number))

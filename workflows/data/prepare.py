@@ -19,10 +19,12 @@ from scipy.sparse import issparse
 from mmbsgd.rows import LARGEST_VALUE
 from workflows.data import partitions, sources
 from workflows.data.blocks import Kept, Summary, block_of
-from workflows.data.labelled import Label, LabelledRows, label_order, listed, plain_label, same_label
-from workflows.data.manifest import Manifest, PartitionRecord, ScalingRecord
+from workflows.data.gathering import Gathering
+from workflows.data.labelled import Label, LabelledRows, label_order, listed, same_label
+from workflows.data.manifest import HELD_OUT, Manifest, PartitionRecord, ScalingRecord
 from workflows.data.places import Place, place
-from workflows.data.plan import Gathering, Plan, Request, Staged, gatherings, make_plan
+from workflows.data.plan import Plan, Staged, gatherings, make_plan
+from workflows.data.request import Request
 from workflows.data.scaling import Moments, Scaling, needs_moments
 from workflows.data.target import Target, writing
 from workflows.data.workers import RayTasks, Threads, Workers
@@ -59,8 +61,7 @@ def _read_all(request: Request, workers: Workers, progress: Progress) -> tuple[S
         # Generated test rows are others than the training rows; files do not care about the seed.
         test = sources.open_source(request.test, **options | {"seed": request.seed + 1}, like=train.columns)
     main = _read(train, 0, request, workers, progress)
-    wanted = [plain_label(label) for label in request.classes]
-    if missing := [label for label in wanted if not any(same_label(label, one) for one in main.labels)]:
+    if missing := [label for label in request.wanted if not any(same_label(label, one) for one in main.labels)]:
         raise DataError(f"no row of {train.record.name} has the label {listed(missing)}")
     if len(main.labels) < 2:
         raise DataError(
@@ -87,17 +88,16 @@ def _read(source: sources.Source, origin: int, request: Request, workers: Worker
             positions.append(sources.position(task, positions[-1] if positions else 0))
             yield number, task
 
-    wanted = tuple(plain_label(label) for label in request.classes)
+    name, wanted = source.record.name, request.wanted
     read = partial(
         _blocks,
-        name=source.record.name,
+        name=name,
         columns=source.columns,
         delimiter=source.delimiter,
-        dtype=np.float64 if needs_moments(request.scale) else np.float32,
+        dtype=request.staged_as,
         wanted=wanted,
         entropy=(request.seed, origin),
     )
-    name = source.record.name
     blocks: list[tuple[Summary, Kept]] = []
     seen: set[Label] = set()
     for number, part in enumerate(workers.keep(read, numbered())):
@@ -158,7 +158,7 @@ def _learn(plan: Plan, workers: Workers, progress: Progress) -> Scaling:
     method = plan.request.scale
     if not needs_moments(method):
         return Scaling(method)
-    training = {place_.split for place_ in plan.bins} - {"validation", "test"}
+    training = {place_.split for place_ in plan.bins} - set(HELD_OUT)
     total = sum(place_.split in training for place_ in plan.bins)
 
     def parts() -> Iterator[Moments]:

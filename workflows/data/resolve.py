@@ -9,9 +9,10 @@ from workflows.data.dataset import PreparedData
 from workflows.data.known import KNOWN
 from workflows.data.manifest import FILE
 from workflows.data.places import Place, place
-from workflows.data.plan import Request
 from workflows.data.prepare import Progress, prepare
-from workflows.data.sources import DEMO, ENDINGS
+from workflows.data.request import Request
+from workflows.data.sources import DEMO
+from workflows.data.tables import PARQUET_ENDINGS
 from workflows.errors import DataError
 
 
@@ -24,11 +25,7 @@ def open_data(name: str, home: Path, report: Progress, *, label: str | None = No
         if name in KNOWN:
             return _known(name, home)
         raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
-    if (
-        folder is not None
-        and folder.is_folder()
-        and not any(name.lower().endswith(ENDINGS) for name in _inside(folder))
-    ):
+    if folder is not None and folder.is_folder() and not _has_tables(folder):
         return PreparedData.open(folder)  # which says what is missing
     target = place(home / "data" / _key(name, folder, label, rows))
     with suppress(DataError):  # not there yet, damaged, or of another version: the source is at hand
@@ -37,8 +34,8 @@ def open_data(name: str, home: Path, report: Progress, *, label: str | None = No
     return PreparedData.open(target)
 
 
-def _inside(folder: Place) -> list[str]:
-    return [file.base_name for file in folder.files()]
+def _has_tables(folder: Place) -> bool:
+    return any(file.path.lower().endswith(PARQUET_ENDINGS) for file in folder.files())
 
 
 def _known(name: str, home: Path) -> PreparedData:

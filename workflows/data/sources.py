@@ -18,7 +18,6 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 DEMO = "demo"
 DEMO_ROWS = 100_000
 DEMO_CHUNK = 1 << 18
-ENDINGS = (".parquet", ".pq")
 _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
@@ -115,7 +114,7 @@ def kind_of(where: Place) -> Kind:
     name = where.base_name.lower()
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
-    if name.endswith(ENDINGS) or where.is_folder():
+    if name.endswith(tables.PARQUET_ENDINGS) or where.is_folder():
         return "parquet"
     if where.is_file() and where.begins_with(b"PAR1"):
         return "parquet"

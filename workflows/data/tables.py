@@ -15,6 +15,7 @@ from workflows.data.labelled import LabelledRows, excerpt, first_unusable, liste
 from workflows.data.views import joined, view
 from workflows.errors import DataError
 
+PARQUET_ENDINGS = (".parquet", ".pq")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 NO_LABELS = {"", "na", "n/a", "nan", "null", "inf", "-inf", "infinity", "-infinity"}
 Where = Callable[[int], str]
