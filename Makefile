@@ -6,7 +6,7 @@ SOURCES := mmbsgd search_spaces workflows tests benchmarks
 .PHONY: tune test test-uncompiled lint types benchmark clean
 
 tune: .venv/installed
-	$(BIN)/mmbsgd train demo
+	$(BIN)/mmbsgd tune demo
 
 test: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)

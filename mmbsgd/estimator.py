@@ -16,7 +16,7 @@ from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
 from mmbsgd.portions import Portions, Weighted, Whole
 from mmbsgd.rows import Rows, checked, moments, rows_of
-from mmbsgd.training import ENGINES, Trainer, Training
+from mmbsgd.training import ENGINES, Trainer, Training, Watch
 
 LARGEST_WEIGHT = 1e100
 
@@ -95,10 +95,11 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._start(whole, len(labels), unit)
         return self._train(whole)
 
-    def fit_portions(self, portions: Portions) -> Self:
+    def fit_portions(self, portions: Portions, watch: Watch | None = None) -> Self:
         """Trains from scratch on rows that come in portions, for example those of `workflows.data.PreparedData`.
 
-        One portion gives the same bits as `fit` on its rows.
+        One portion gives the same bits as `fit` on its rows. `watch` sees the trainer every few thousand steps; what it
+        does is not timed, and an exception that it raises ends the training.
         """
         self._validate_params()
         self.n_features_in_ = portions.width
@@ -110,7 +111,10 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unit = _largest(weights)
             portions = Weighted(portions, (weights[0] / unit, weights[1] / unit))
         self._start(portions, sum(portions.counts), unit)
-        return self._train(portions)
+        self._trainer.watch = watch
+        self._train(portions)
+        self._trainer.watch = None
+        return self
 
     def partial_fit(
         self,

@@ -6,6 +6,8 @@ several portions an epoch visits them in a fresh random order, and the rows of e
 
 import math
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +34,8 @@ from mmbsgd.sgd import (
 from mmbsgd.support import COUNT, empty_support
 
 ENGINES = ("fast", "paper")
+CHUNK = 8192
+"""Steps between two looks of a watcher."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Training:
     support_vectors: int
     seconds: float
     """Passes and bias together; compilation never counts."""
+    cpu_seconds: float
+    """The same in time of this thread's processor: what others do on the machine does not blur it."""
     maintenance_seconds: float
     bias_seconds: float
     mean_gradient_error: float
@@ -71,6 +77,21 @@ def theorem_bound(regularization: float, steps: int, mean_gradient_error: float)
     radius = 2.0 / regularization if regularization <= 4.0 else regularization**-0.5
     optimisation = (regularization * radius + 2.0) ** 2 * (math.log(steps) + 1.0) / (2.0 * regularization * steps)
     return optimisation + 2.0 * radius * mean_gradient_error
+
+
+class Stopwatch(AbstractContextManager["Stopwatch"]):
+    """Adds up wall time and this thread's processor time while it is entered."""
+
+    def __init__(self) -> None:
+        self.seconds = self.cpu_seconds = 0.0
+
+    def __enter__(self) -> "Stopwatch":
+        self._began, self._cpu_began = time.perf_counter(), time.thread_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cpu_seconds += time.thread_time() - self._cpu_began
+        self.seconds += time.perf_counter() - self._began
 
 
 class Trainer:
@@ -100,7 +121,9 @@ class Trainer:
         self.generator = np.random.default_rng(seed)
         self.shuffler = np.random.default_rng([seed, 1])  # of portions: rows of a single one keep their own order
         self.bias = 0.0  # in units of beta
-        self._pass_seconds = self._bias_seconds = 0.0
+        self.watch: Watch | None = None
+        """Called every few thousand steps while the clock stands still; an exception that it raises ends the pass."""
+        self._passes, self._calibration = Stopwatch(), Stopwatch()
         self._calibration_evaluations = 0
 
     def epoch(self, portions: Portions) -> None:
@@ -110,13 +133,22 @@ class Trainer:
     def run(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
         """One pass over the rows in a fresh random order."""
         self._visit(rows, signed_weights, np.empty(0, np.int64))  # compiles, if need be, before the clock runs
-        began = time.perf_counter()
-        self._visit(rows, signed_weights, self.generator.permutation(len(signed_weights)))
-        self._pass_seconds += time.perf_counter() - began
+        with self._passes:
+            order = self.generator.permutation(len(signed_weights))
+        chunk = len(order) if self.watch is None else CHUNK
+        for start in range(0, len(order), max(chunk, 1)):
+            with self._passes:
+                self._visit(rows, signed_weights, order[start : start + chunk])
+            if self.watch is not None:
+                self.watch(self)
 
     def _visit(self, rows: Rows, signed_weights: NDArray[np.float32], order: NDArray[np.int64]) -> None:
         threshold = self.regularization / self.unit
         run_pass(rows, signed_weights, order, threshold, self.support, self.policy, self.bench, self.tally)
+
+    @property
+    def steps(self) -> int:
+        return int(self.tally.counters[STEPS])
 
     def scores(self, rows: Rows, count: int) -> NDArray[np.float32]:
         """sum_j beta_j k(s_j, x_i) of the current vectors."""
@@ -132,17 +164,15 @@ class Trainer:
 
         def score(rows: Rows, signed_weights: NDArray[np.float32]) -> None:
             self.scores(rows, 0)
-            began = time.perf_counter()
-            scores.append(self.scores(rows, len(signed_weights)))
-            weights.append(np.array(signed_weights))
-            self._bias_seconds += time.perf_counter() - began
+            with self._calibration:
+                scores.append(self.scores(rows, len(signed_weights)))
+                weights.append(np.array(signed_weights))
 
         portions.visit(range(len(portions)), score)
-        began = time.perf_counter()
-        signed = np.concatenate(weights)
-        if (signed > 0).any() and (signed < 0).any():
-            self.bias = calibrated_bias(np.concatenate(scores), signed)
-        self._bias_seconds += time.perf_counter() - began
+        with self._calibration:
+            signed = np.concatenate(weights)
+            if (signed > 0).any() and (signed < 0).any():
+                self.bias = calibrated_bias(np.concatenate(scores), signed)
 
     def model(self) -> BudgetedModel:
         support = self.support
@@ -167,10 +197,14 @@ class Trainer:
             merges=int(counters[MERGES]),
             kernel_evaluations=int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations,
             support_vectors=int(self.support.state[COUNT]),
-            seconds=self._pass_seconds + self._bias_seconds,
-            maintenance_seconds=self._pass_seconds * float(share),
-            bias_seconds=self._bias_seconds,
+            seconds=self._passes.seconds + self._calibration.seconds,
+            cpu_seconds=self._passes.cpu_seconds + self._calibration.cpu_seconds,
+            maintenance_seconds=self._passes.seconds * float(share),
+            bias_seconds=self._calibration.seconds,
             mean_gradient_error=mean_error,
             largest_gradient_error=self.unit * float(errors[1]),
             theorem_bound=theorem_bound(self.regularization, steps, mean_error),
         )
+
+
+Watch = Callable[[Trainer], None]

@@ -13,7 +13,10 @@ from mmbsgd._version import __version__
 from mmbsgd.errors import MmbsgdError
 from workflows.commands import data
 from workflows.commands.console import console
+from workflows.commands.front import front
+from workflows.commands.spaces import spaces
 from workflows.commands.train import train
+from workflows.commands.tune import tune
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
@@ -34,6 +37,12 @@ def _command(
 
 
 app.command(
+    epilog="Examples:\n\n  mmbsgd tune demo\n\n  mmbsgd tune measurements.parquet --label fault --timeout 600\n\n"
+    "  mmbsgd tune adult --trials 500 --ray-address 10.0.0.1:6379 --storage postgresql+psycopg://me@db/studies\n\n"
+    "The same command again goes on with the same study."
+)(tune)
+app.command(epilog="Examples:\n\n  mmbsgd front demo\n\n  mmbsgd front demo --json")(front)
+app.command(
     epilog="Examples:\n\n  mmbsgd prepare measurements.parquet --label fault --scale standard --out measurements\n\n"
     "  mmbsgd prepare a9a.bz2 --test a9a.t.bz2 --out adult\n\n"
     "  mmbsgd prepare demo --rows 1000000 --out s3://bucket/board"
@@ -43,6 +52,9 @@ app.command(
     epilog="Examples:\n\n  mmbsgd train demo\n\n  mmbsgd train demo --rows 500000 --budget 400 --mergees 3\n\n"
     "  mmbsgd train measurements --C 10 --gamma scale --budget 100 --out model.arrow"
 )(train)
+app.command(
+    epilog="Examples:\n\n  mmbsgd spaces\n\n  mmbsgd spaces paper-grid\n\n  mmbsgd spaces default --toml > mine.toml"
+)(spaces)
 
 
 def main() -> None:

@@ -5,3 +5,11 @@ from mmbsgd.errors import MmbsgdError
 
 class DataError(MmbsgdError):
     """Data cannot be read, prepared or written."""
+
+
+class StudyError(MmbsgdError):
+    """A study cannot start or go on."""
+
+
+class ClusterError(MmbsgdError):
+    """No Ray cluster to work on."""

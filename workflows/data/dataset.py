@@ -1,4 +1,4 @@
-"""Prepared data, opened: splits of partitions that are mapped when they are visited, at most two at a time."""
+"""Prepared data, opened: splits of partitions that are mapped when they are visited, two at a time unless kept."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,14 +19,16 @@ from workflows.errors import DataError
 class PreparedData:
     """A folder that `prepare` wrote. Opening it reads the manifest; rows are read when they are visited."""
 
-    def __init__(self, folder: Place, manifest: Manifest) -> None:
-        self.folder, self.manifest = folder, manifest
+    def __init__(self, folder: Place, manifest: Manifest, *, keep: bool = False) -> None:
+        """keep: partitions stay mapped once they have been visited, for many short trainings on the same data."""
+        self.folder, self.manifest, self.keeps = folder, manifest, keep
         self._checked: set[str] = set()
+        self._kept: dict[str, Partition] = {}
 
     @classmethod
-    def open(cls, where: "str | os.PathLike[str] | Place") -> "PreparedData":
+    def open(cls, where: "str | os.PathLike[str] | Place", *, keep: bool = False) -> "PreparedData":
         folder = place(where)
-        return cls(folder, Manifest.load(folder))
+        return cls(folder, Manifest.load(folder), keep=keep)
 
     @property
     def labels(self) -> tuple[Label, Label]:
@@ -42,6 +44,8 @@ class PreparedData:
 
     def partition(self, record: PartitionRecord) -> Partition:
         """Maps one partition; the first time, its content is checked against its fingerprint."""
+        if record.file in self._kept:
+            return self._kept[record.file]
         expected = Written(record.bytes, record.fingerprint)
         found = read(
             self.folder.child(record.file),
@@ -56,6 +60,8 @@ class PreparedData:
                 "the data again"
             )
         self._checked.add(record.file)
+        if self.keeps:
+            self._kept[record.file] = found
         return found
 
 
@@ -87,6 +93,10 @@ class Split:
     def each(self, work: Callable[[Partition], None], order: Sequence[int] | None = None) -> None:
         """Calls `work` with the partitions one after the other; the next one is fetched meanwhile."""
         records = [self.records[number] for number in (range(len(self)) if order is None else order)]
+        if self.data.keeps:
+            for record in records:
+                work(self.data.partition(record))
+            return
         with ThreadPoolExecutor(1) as ahead:
             coming = [ahead.submit(self.data.partition, record) for record in records[:1]]
             for position in range(len(records)):

@@ -16,7 +16,9 @@ from workflows.data.tables import PARQUET_ENDINGS
 from workflows.errors import DataError
 
 
-def open_data(name: str, home: Path, report: Progress, *, label: str | None = None, rows: int) -> PreparedData:
+def open_data(
+    name: str, home: Path, report: Progress, *, label: str | None = None, rows: int, folds: int = 0
+) -> PreparedData:
     """Opens prepared data; a source is prepared into the home folder first, and again only when it has changed."""
     folder = place(name) if name != DEMO else None
     if folder is not None and folder.child(FILE).is_file():
@@ -27,10 +29,10 @@ def open_data(name: str, home: Path, report: Progress, *, label: str | None = No
         raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
     if folder is not None and folder.is_folder() and not _has_tables(folder):
         return PreparedData.open(folder)  # which says what is missing
-    target = place(home / "data" / _key(name, folder, label, rows))
+    target = place(home / "data" / _key(name, folder, label, rows, folds))
     with suppress(DataError):  # not there yet, damaged, or of another version: the source is at hand
         return PreparedData.open(target)
-    prepare(Request(source=name, out=target.path, label=label, rows=rows, replace=True), report)
+    prepare(Request(source=name, out=target.path, label=label, rows=rows, folds=folds, replace=True), report)
     return PreparedData.open(target)
 
 
@@ -45,11 +47,12 @@ def _known(name: str, home: Path) -> PreparedData:
     return PreparedData.open(folder)
 
 
-def _key(name: str, source: Place | None, label: str | None, rows: int) -> str:
-    """A folder name that changes with the source."""
+def _key(name: str, source: Place | None, label: str | None, rows: int, folds: int) -> str:
+    """A folder name that changes with the source and with what is made of it."""
+    ending = f"-{folds}-folds" if folds else ""
     if source is None:
-        return f"{DEMO}-{rows}"
+        return f"{DEMO}-{rows}{ending}"
     files = [source] if source.is_file() else source.files()
     facts = [(file.path, file.info().size, file.info().mtime_ns) for file in files]
     stem = source.base_name.partition(".")[0] or "data"
-    return f"{stem}-{xxhash.xxh3_64_hexdigest(repr((facts, label)))}"
+    return f"{stem}-{xxhash.xxh3_64_hexdigest(repr((facts, label)))}{ending}"

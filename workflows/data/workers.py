@@ -4,9 +4,7 @@ Readers and writers are pyarrow and NumPy code that releases Python's lock, so t
 start of a process. Between reading and writing, blocks wait in files (threads) or in Ray's object store (Ray).
 """
 
-import logging
 import os
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,11 +14,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from workflows.cluster import connect
 from workflows.data.blocks import FileBlock, Kept, Summary
 from workflows.data.places import speaking
 from workflows.errors import DataError
 
-_SECONDS_TO_ANSWER = 10
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Read = Callable[[Task], Iterator[tuple[Summary, Any]]]
@@ -76,16 +74,9 @@ class RayTasks:
     """Tasks on the cluster at this address ('auto', 'HOST:PORT', 'ray://…')."""
 
     def __init__(self, address: str) -> None:
-        # A task that fails does so for both of its results: one message is enough.
-        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+        connect(address)
         import ray
 
-        if not ray.is_initialized():
-            _knock(address)
-            try:
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, ValueError, RuntimeError) as error:
-                raise DataError(f"no Ray cluster at {address!r}: {' '.join(str(error).split())}") from None
         self.workers = max(int(ray.cluster_resources().get("CPU", 1)), 1)
 
     def keep(self, read: Read[Task], tasks: Iterable[Task]) -> Iterator[list[tuple[Summary, Kept]]]:
@@ -125,17 +116,6 @@ class RayTasks:
             raise error.cause if isinstance(error.cause, DataError) else error from None
         except ray.exceptions.RayError as error:
             raise DataError(f"the Ray cluster failed: {' '.join(str(error).split())}; run the command again") from None
-
-
-def _knock(address: str) -> None:
-    """Ray itself tries for minutes to reach a cluster that is not there."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not (host and port.isdigit()):
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_SECONDS_TO_ANSWER).close()
-    except OSError as error:
-        raise DataError(f"no Ray cluster at {address!r}: {error.strerror or error}") from None
 
 
 def _in_order(submit: "Callable[[Task], Future[Result]]", tasks: Iterable[Task], ahead: int) -> Iterator[Result]:

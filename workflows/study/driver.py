@@ -1,0 +1,229 @@
+"""The ask/tell loop: a proposer names parameters, a backend runs trials, the ledger keeps what came of them.
+
+A parameter set is tried again when it failed, a bounded number of times. What a dead driver left unfinished is tried
+again by the next one. Every trial gets exactly one end; results of trials that have theirs already are dropped.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from optuna.trial import TrialState
+
+from workflows.backends import Backend
+from workflows.front import front, hypervolume
+from workflows.records import Bar, Point, TrialResult, TrialSpec
+from workflows.stopping import bar
+from workflows.study.ledger import INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
+from workflows.study.proposer import Proposal, Proposer
+
+HEARTBEAT = 0.5
+"""Seconds after which the loop looks around even if nothing came in."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a study has had enough."""
+
+    trials: int | None = None
+    """Parameter sets that were tried, whatever came of it."""
+    timeout: float | None = None
+    """Seconds after which no further trial starts."""
+    patience: int | None = None
+    """Stop when so many trials have not enlarged the hypervolume."""
+    retries: int = 3
+
+
+@dataclass
+class Progress:
+    """Where the study stands."""
+
+    complete: int = 0
+    stopped: int = 0
+    failed: int = 0
+    """Parameter sets given up after all attempts."""
+    running: int = 0
+    retries: int = 0
+    slots: int = 0
+    front: list[tuple[int, tuple[float, ...]]] = field(default_factory=list)
+    """Numbers and objectives of the best trials, by falling score."""
+    hypervolume: float = 0.0
+    """Between the front, score 0 and the largest costs seen, as a share of that box."""
+    without_growth: int = 0
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    sampler: str = ""
+    message: str = ""
+
+    @property
+    def done(self) -> int:
+        return self.complete + self.stopped + self.failed
+
+
+Listener = Callable[[Progress, TrialResult | None], None]
+MakeSpec = Callable[[int, Proposal, Bar | None], TrialSpec]
+"""From a parameter set's origin and its proposal."""
+Objectives = Callable[[TrialResult], tuple[float, ...]]
+
+
+class Driver:
+    def __init__(
+        self,
+        ledger: Ledger,
+        proposer: Proposer,
+        backend: Backend,
+        make_spec: MakeSpec,
+        objectives: Objectives,
+        *,
+        limits: Limits,
+        bar: Bar | None = None,
+        listener: Listener = lambda progress, result: None,
+        beat: Callable[[], object] = lambda: None,
+    ) -> None:
+        """bar: where early stopping begins; None switches it off. beat: called at every turn of the loop."""
+        self._ledger, self._proposer, self._backend = ledger, proposer, backend
+        self._make_spec, self._objectives = make_spec, objectives
+        self._limits, self._listener, self._beat, self._bar = limits, listener, beat, bar
+        self.progress = Progress(sampler=proposer.name)
+        self.interrupted = False
+        self._queue: deque[Entry] = deque()  # parameter sets to be tried before new ones are proposed
+        self._running: dict[int, Entry] = {}
+        self._worst: tuple[float, ...] = ()
+        self._finished: list[tuple[float, float]] = []
+        self._curves: list[tuple[Point, ...]] = []
+        self._recover()
+
+    def enqueue(self, proposals: Iterable[Proposal]) -> None:
+        """Parameter sets to be tried before any are proposed; those that were tried already are left out."""
+        known = [entry.proposal.parameters for entry in self._queue]
+        known += [proposal_of(trial).parameters for trial in self._ledger.trials()]
+        for proposal in proposals:
+            if proposal.parameters not in known:
+                known.append(proposal.parameters)
+                self._queue.append(Entry(None, 1, proposal))
+
+    def run(self) -> Progress:
+        """Until the limits are reached, or `interrupted` is set: what then still runs is tried again next time."""
+        began = self._backend.now()
+        while True:
+            self._beat()
+            if self.interrupted:
+                break
+            late = self._limits.timeout is not None and self._backend.now() - began >= self._limits.timeout
+            wanted = not late and self._fill()
+            self._ledger.flush()
+            if not self._running and not wanted:
+                return self.progress
+            for result in self._backend.wait(HEARTBEAT):
+                self._finish(result)
+            self.progress.slots = self._backend.slots()
+            self._listener(self.progress, None)
+        for number in list(self._running):
+            self._ledger.end(TrialResult(number, "failed", reason=INTERRUPTED))
+        self._ledger.flush()
+        return self.progress
+
+    def _wanted(self) -> bool:
+        limits, progress = self._limits, self.progress
+        retry = bool(self._queue) and self._queue[0].origin is not None
+        if limits.patience is not None and progress.without_growth >= limits.patience:
+            return retry
+        if limits.trials is not None and progress.done + self._under_way() >= limits.trials:
+            return retry
+        return bool(self._queue) or self._proposer.name != "grid"  # of a grid everything was queued
+
+    def _under_way(self) -> int:
+        """Parameter sets that were begun and have no final end yet."""
+        return len(self._running) + sum(entry.origin is not None for entry in self._queue)
+
+    def _fill(self) -> bool:
+        """Gives the backend as much as it takes; says whether there is more to do."""
+        free = self._backend.free()
+        while self._wanted():
+            if free <= 0:
+                return True
+            free -= 1
+            number = self._ledger.next_number
+            entry = self._queue.popleft() if self._queue else Entry(None, 1, self._proposer.propose(number))
+            number, entry = self._ledger.start(entry)
+            self._running[number] = entry
+            self.progress.running = len(self._running)
+            assert entry.origin is not None
+            spec = self._make_spec(entry.origin, entry.proposal, self._bar)
+            self._backend.submit(replace(spec, number=number))
+        return False
+
+    def _finish(self, result: TrialResult) -> None:
+        entry = self._running.pop(result.number, None)
+        if entry is None:
+            return  # it has its end already: nothing counts twice
+        self.progress.running = len(self._running)
+        values = self._objectives(result) if result.state == "complete" else ()
+        if not all(math.isfinite(value) for value in values):
+            said = ", ".join(f"{value:g}" for value in values)
+            result, values = replace(result, state="failed", reason=f"objectives are not finite: {said}"), ()
+        self._ledger.end(result, values)
+        stopped = result.state == "stopped"
+        self._proposer.told(result.number, entry.proposal, values or None, stopped=stopped, busy=result.seconds)
+        self._proposer.reconsider(max(self._backend.slots(), 1))
+        self.progress.sampler = self._proposer.name
+        if result.state == "complete":
+            self._completed(result, values)
+            self._renew_bar()
+        elif stopped:
+            self.progress.stopped += 1
+            self.progress.without_growth += 1
+        elif entry.attempt <= self._limits.retries:
+            self.progress.retries += 1
+            self._queue.appendleft(replace(entry, attempt=entry.attempt + 1))
+        else:
+            self._given_up(entry.origin or 0, result.reason)
+        self._listener(self.progress, result)
+
+    def _completed(self, result: TrialResult, values: tuple[float, ...]) -> None:
+        self.progress.complete += 1
+        self._count(result.number, values)
+        self._finished.append((values[0], values[1]))
+        if len(result.curve) > 1:
+            self._curves.append(result.curve)
+
+    def _renew_bar(self) -> None:
+        if self._bar is not None and self._curves:
+            self._bar = bar(self._finished, self._curves, self._bar.shortest)
+
+    def _count(self, number: int, values: tuple[float, ...]) -> None:
+        """Adds a point to the front and to the hypervolume."""
+        progress = self.progress
+        worst = tuple(map(max, self._worst or values[1:], values[1:]))
+        candidates = [*progress.front, (number, values)]
+        kept = front([point for _, point in candidates])
+        grown = len(candidates) - 1 in kept
+        progress.without_growth = 0 if grown else progress.without_growth + 1
+        if grown or worst != self._worst:
+            self._worst = worst
+            progress.front = [candidates[position] for position in kept]
+            volume = hypervolume([point for _, point in progress.front], (0.0, *worst))
+            progress.hypervolume = volume / max(math.prod(worst), 1e-300)
+
+    def _given_up(self, origin: int, reason: str) -> None:
+        self.progress.failed += 1
+        self.progress.without_growth += 1
+        self.progress.failures.append((origin, reason))
+
+    def _recover(self) -> None:
+        """Takes stock of what earlier drivers left."""
+        unfinished = list(self._ledger.unfinished(self._limits.retries + 1))
+        waiting = {entry.origin for entry in unfinished}
+        finished = []
+        for trial in self._ledger.trials():
+            if trial.state == TrialState.COMPLETE:
+                self._completed(result_of(trial), tuple(trial.values))
+                finished.append((proposal_of(trial), trial.values))
+            elif trial.state == TrialState.PRUNED:
+                self.progress.stopped += 1
+        for trial in {origin_of(trial): trial for trial in self._ledger.trials()}.values():
+            if trial.state == TrialState.FAIL and origin_of(trial) not in waiting:
+                self._given_up(origin_of(trial), result_of(trial).reason)
+        self._renew_bar()
+        self._proposer.remember(finished)
+        self._queue.extend(unfinished)

@@ -1,0 +1,158 @@
+"""The ledger: Optuna's storage as the truth about every trial, written by the one driver.
+
+A trial is entered as RUNNING with its parameters before it starts, and gets exactly one end: COMPLETE with its values,
+PRUNED (stopped early) or FAIL with a reason. A parameter set may take several trials: `origin` is the number of the
+first, `attempt` counts them.
+
+A database that is away is waited for; whether the last change before that had arrived is looked up when it is back.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import SQLAlchemyError
+
+from workflows.errors import StudyError
+from workflows.records import TrialResult
+from workflows.study.proposer import Proposal
+
+RESULT, ATTEMPT, ORIGIN, PARAMETERS = "result", "attempt", "origin", "parameters"
+ENDS = {"complete": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
+DRIVER_DIED, INTERRUPTED = "its driver died", "the study was interrupted"
+BLAMELESS = (DRIVER_DIED, INTERRUPTED)
+"""Ends that are not the trial's own fault: such an attempt does not count."""
+PATIENCE = 300.0
+"""Seconds to wait for a storage that is away."""
+_AWAY = (StorageInternalError, SQLAlchemyError)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A parameter set that is being tried or waits for it."""
+
+    origin: int | None
+    """Number of the first trial that tried it; None: not tried yet."""
+    attempt: int
+    proposal: Proposal
+
+
+class Ledger:
+    def __init__(
+        self,
+        storage: BaseStorage,
+        study: int,
+        *,
+        flush: Callable[[], None] = lambda: None,
+        away: Callable[[str], None] = lambda reason: None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """flush: makes what was entered durable. away: told when the storage does not answer."""
+        self._storage, self._study = storage, study
+        self._flush, self._away, self._patience = flush, away, patience
+        self._ids = {trial.number: trial._trial_id for trial in self.trials()}
+
+    def flush(self) -> None:
+        self._persist(self._flush)
+
+    @property
+    def next_number(self) -> int:
+        return len(self._ids)
+
+    def start(self, entry: Entry) -> tuple[int, Entry]:
+        """Enters a trial; returns its number and the entry with its origin."""
+        number, proposal = self.next_number, entry.proposal
+        entry = Entry(number if entry.origin is None else entry.origin, entry.attempt, proposal)
+        attributes: dict[str, Any] = {ORIGIN: entry.origin, ATTEMPT: entry.attempt}
+        if proposal.parameters != proposal.sampled:
+            attributes[PARAMETERS] = proposal.parameters
+        template = create_trial(
+            state=TrialState.RUNNING,
+            params=proposal.sampled,
+            distributions=proposal.distributions,
+            user_attrs=attributes,
+        )
+        again = False
+
+        def enter() -> int:
+            nonlocal again
+            if again:
+                known = self._storage.get_all_trials(self._study, deepcopy=False)
+                if len(known) > number:
+                    return known[number]._trial_id
+            again = True
+            return self._storage.create_new_trial(self._study, template)
+
+        self._ids[number] = self._persist(enter)
+        return number, entry
+
+    def end(self, result: TrialResult, values: tuple[float, ...] = ()) -> None:
+        trial = self._ids[result.number]
+
+        def close() -> None:
+            try:
+                self._storage.set_trial_user_attr(trial, RESULT, result.as_dict())
+                self._storage.set_trial_state_values(trial, ENDS[result.state], list(values) or None)
+            except UpdateFinishedTrialError:
+                pass  # it arrived before the storage went away
+
+        self._persist(close)
+
+    def trials(self) -> list[FrozenTrial]:
+        return self._persist(lambda: self._storage.get_all_trials(self._study, deepcopy=False))
+
+    def note(self, key: str, value: Any) -> None:
+        """Keeps something about the study as a whole."""
+        self._persist(lambda: self._storage.set_study_user_attr(self._study, key, value))
+
+    def notes(self) -> dict[str, Any]:
+        return self._persist(lambda: self._storage.get_study_user_attrs(self._study))
+
+    def unfinished(self, attempts: int) -> Iterator[Entry]:
+        """Parameter sets that still need a try; trials that a dead driver left running are ended first."""
+        last = {origin_of(trial): trial for trial in self.trials()}
+        for origin, trial in last.items():
+            attempt, proposal = int(trial.user_attrs.get(ATTEMPT, 1)), proposal_of(trial)
+            if trial.state == TrialState.RUNNING:
+                self.end(TrialResult(trial.number, "failed", reason=DRIVER_DIED))
+                yield Entry(origin, attempt, proposal)
+            elif trial.state == TrialState.FAIL:
+                if result_of(trial).reason in BLAMELESS:
+                    yield Entry(origin, attempt, proposal)
+                elif attempt < attempts:
+                    yield Entry(origin, attempt + 1, proposal)
+
+    def _persist(self, change: Callable[[], T]) -> T:
+        began, pause = time.monotonic(), 0.2
+        while True:
+            try:
+                return change()
+            except _AWAY as error:
+                reason = " ".join(str(error.__cause__ or error).split()).partition(" (Background on")[0]
+                if time.monotonic() - began > self._patience:
+                    raise StudyError(
+                        f"the study's storage has not answered for {self._patience:.0f} s: {reason}; run the same "
+                        "command again when it is back: the study goes on where it stopped"
+                    ) from None
+                self._away(reason)
+                time.sleep(pause)
+                pause = min(2 * pause, 5.0)
+
+
+def origin_of(trial: FrozenTrial) -> int:
+    return int(trial.user_attrs.get(ORIGIN, trial.number))
+
+
+def proposal_of(trial: FrozenTrial) -> Proposal:
+    parameters = trial.user_attrs.get(PARAMETERS, trial.params)
+    return Proposal(dict(parameters), dict(trial.params), dict(trial.distributions))
+
+
+def result_of(trial: FrozenTrial) -> TrialResult:
+    content = trial.user_attrs.get(RESULT)
+    return TrialResult.from_dict(content) if content else TrialResult(trial.number, "failed")

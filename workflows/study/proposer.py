@@ -1,0 +1,202 @@
+"""Who proposes the next parameters: Optuna's samplers, on a study of their own that stays small.
+
+Samplers look at every trial of their study each time they are asked. Here they see a window of it, in memory: the best
+trials and the latest. Asking then costs the same after 10,000 trials as after 1,000. The storage that keeps the study
+for good is the ledger's business.
+
+TPE finds good trials with few of them but thinks longer the more it sees; NSGA-II always answers at once. `auto` begins
+with TPE and changes to NSGA-II for good once asking costs more time than the trials leave.
+
+Costs are shown to samplers as logarithms: twice as fast is worth the same at a second as at a minute.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState, create_trial
+
+from workflows.errors import StudyError
+from workflows.front import front
+from workflows.records import Sampler
+
+POPULATION = 30
+WINDOWS = {"nsga2": 250, "random": 1}
+"""How many of the latest trials are kept in view; all others see LARGEST_WINDOW."""
+LARGEST_WINDOW = 1000
+_MEMORY = 0.8  # of the running means
+
+Distributions = dict[str, BaseDistribution]
+Define = Callable[[optuna.Trial], Mapping[str, Any]]
+"""A space as a function: asks the trial for what it likes and returns the parameters."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Parameters for one trial."""
+
+    parameters: dict[str, Any]
+    """What the trial gets."""
+    sampled: dict[str, Any] = field(default_factory=dict)
+    """What Optuna chose, which is the same unless the space is a function."""
+    distributions: Distributions = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parameters: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> "Proposal":
+        return cls(dict(parameters), dict(parameters), {name: distributions[name] for name in parameters})
+
+
+class Proposer:
+    def __init__(self, name: Sampler, seed: int, space: "Distributions | Define", directions: Sequence[str]) -> None:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.name, self._seed, self._space = name, seed, space
+        self._directions = [StudyDirection[direction.upper()] for direction in directions]
+        self._study = optuna.create_study(directions=self._directions, sampler=self._sampler())
+        self._asked: dict[int, tuple[optuna.Study, int]] = {}  # by the caller's keys: where each was asked for
+        self._asking = self._busy = 0.0
+
+    def propose(self, key: int) -> Proposal:
+        """Parameters for the trial that the caller calls `key`."""
+        began = time.perf_counter()
+        if callable(self._space):
+            trial = self._study.ask()
+            proposal = Proposal(dict(self._space(trial)), trial.params, dict(trial.distributions))
+        else:
+            trial = self._study.ask(self._space)
+            proposal = Proposal.of(trial.params, self._space)
+        self._asked[key] = (self._study, trial.number)
+        self._asking = _mean(self._asking, time.perf_counter() - began)
+        return proposal
+
+    def told(self, key: int, proposal: Proposal, values: Sequence[float] | None, *, stopped: bool, busy: float) -> None:
+        """values: None for a trial that brought none. busy: seconds that it kept its worker."""
+        self._busy = _mean(self._busy, busy)
+        state = TrialState.COMPLETE if values else TrialState.PRUNED if stopped else TrialState.FAIL
+        study, number = self._asked.pop(key, (None, 0))
+        if study is self._study:
+            self._study.tell(number, _shown(values) if values else None, state=state)
+        elif values:
+            self._add(proposal, values)
+        if len(self._trials()) > 2 * self._window + len(self._asked):
+            self._renew()
+
+    def remember(self, trials: Iterable[tuple[Proposal, Sequence[float]]]) -> None:
+        """Finished trials of earlier drivers."""
+        for proposal, values in _worth_keeping(list(trials), self._window):
+            self._add(proposal, values)
+
+    def reconsider(self, slots: int) -> bool:
+        """Changes to NSGA-II if TPE cannot keep the slots busy; says whether it did."""
+        if self.name != "auto" or self._busy == 0.0 or self._asking * slots <= self._busy:
+            return False
+        self.name = "nsga2"
+        self._renew()
+        return True
+
+    @property
+    def _window(self) -> int:
+        return WINDOWS.get(self.name, LARGEST_WINDOW)
+
+    def _trials(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False)
+
+    def _renew(self) -> None:
+        """Goes on with a new study of the trials worth keeping in view."""
+        known = [
+            (Proposal({}, trial.params, trial.distributions), _hidden(trial.values))
+            for trial in self._trials()
+            if trial.state == TrialState.COMPLETE
+        ]
+        self._seed += 1
+        self._study = optuna.create_study(directions=self._directions, sampler=self._sampler())
+        self.remember(known)
+
+    def _add(self, proposal: Proposal, values: Sequence[float]) -> None:
+        sampler = self._study.sampler
+        self._study.add_trial(
+            create_trial(
+                values=_shown(values),
+                params=proposal.sampled,
+                distributions=proposal.distributions,
+                system_attrs=sampler.joining() if isinstance(sampler, _NSGAII) else {},
+            )
+        )
+
+    def _sampler(self) -> BaseSampler:
+        seed = self._seed % 2**32
+        if self.name in ("random", "grid"):
+            return RandomSampler(seed=seed)
+        if self.name == "nsga2":
+            known = None if callable(self._space) else self._space
+            return _NSGAII(known, population_size=POPULATION, seed=seed)
+        return TPESampler(seed=seed)
+
+
+def grid(space: Distributions) -> list[dict[str, Any]]:
+    """Every combination of a space without continuous ranges."""
+    values: list[list[Any]] = []
+    for name, distribution in space.items():
+        if isinstance(distribution, CategoricalDistribution):
+            values.append(list(distribution.choices))
+        elif isinstance(distribution, IntDistribution):
+            values.append(list(range(distribution.low, distribution.high + 1, distribution.step or 1)))
+        else:
+            raise StudyError(f"a grid needs choices or whole numbers, but {name} is a continuous range: use choices")
+    return [dict(zip(space, combination, strict=True)) for combination in itertools.product(*values)]
+
+
+class _NSGAII(NSGAIISampler):
+    """NSGA-II that looks at no trial to find out what it can count along: the space, and which generation it is."""
+
+    def __init__(self, space: Distributions | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._generation = self._members = 0
+        self._known = space and {name: spread for name, spread in sorted(space.items()) if not spread.single()}
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> Distributions:
+        return super().infer_relative_search_space(study, trial) if self._known is None else self._known
+
+    def get_trial_generation(self, study: optuna.Study, trial: FrozenTrial) -> int:
+        if self._members >= POPULATION:
+            self._generation, self._members = self._generation + 1, 0
+        study._storage.set_trial_system_attr(trial._trial_id, self._get_generation_key(), self._generation)
+        return self._generation
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        if state == TrialState.COMPLETE and trial.system_attrs.get(self._get_generation_key()) == self._generation:
+            self._members += 1
+
+    def joining(self) -> dict[str, int]:
+        """What marks a trial from elsewhere as a member of the present generation."""
+        self._members += 1
+        return {self._get_generation_key(): self._generation}
+
+
+def _worth_keeping(
+    trials: list[tuple[Proposal, Sequence[float]]], window: int
+) -> list[tuple[Proposal, Sequence[float]]]:
+    """The best and the latest, in their order."""
+    best = front([values for _, values in trials])
+    latest = range(max(len(trials) - window, 0), len(trials))
+    return [trials[position] for position in sorted({*best, *latest})]
+
+
+def _shown(values: Sequence[float]) -> list[float]:
+    return [values[0], *(math.log(max(value, 1e-12)) for value in values[1:])]
+
+
+def _hidden(values: Sequence[float]) -> list[float]:
+    return [values[0], *(math.exp(value) for value in values[1:])]
+
+
+def _mean(before: float, value: float) -> float:
+    return value if before == 0.0 else _MEMORY * before + (1 - _MEMORY) * value

@@ -1,0 +1,199 @@
+"""One trial: train on some splits, score on others, count what it cost. A pure function of its spec and the data.
+
+A trial that will cost more than a second is looked at from time to time while its clock stands still: a small probe of
+the data tells how good it would be if it ended now, and it stops when it can only end dominated.
+"""
+
+import math
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from mmbsgd import BudgetedModel, MultiMergeSVC, Training
+from mmbsgd.bias import calibrated_bias
+from mmbsgd.training import Trainer
+from workflows.data import PreparedData
+from workflows.records import Cost, Metric, Point, TrialResult, TrialSpec
+from workflows.stopping import hopeless
+
+PROBE_ROWS = 4096
+LOOKS = 10
+"""How often a long training is looked at."""
+
+Run = Callable[[TrialSpec], TrialResult]
+
+
+def run_trial(spec: TrialSpec, data: PreparedData) -> TrialResult:
+    runs: list[_Trained] = []
+    watcher = _Watcher(spec, data) if spec.bar is not None else None
+    for repeat in range(spec.repeats):
+        for trained_on, scored_on in spec.folds:
+            try:
+                runs.append(_train(spec, data, repeat, (trained_on, scored_on), watcher if not runs else None))
+            except _Stopped:
+                assert watcher is not None
+                return replace(watcher.result(), number=spec.number)
+            if not math.isfinite(runs[-1].score):
+                break  # the others would not mend it
+    scores = [run.score for run in runs]
+    result = TrialResult(
+        spec.number,
+        "complete",
+        score=statistics.fmean(scores),
+        spread=statistics.pstdev(scores) if len(scores) > 1 and all(map(math.isfinite, scores)) else 0.0,
+        costs=_means([costs_of(run.training) for run in runs]),
+        counters=_means([run.counters for run in runs]),
+        model=xxhash.xxh3_64_hexdigest(b"".join(run.model for run in runs)),
+    )
+    return replace(result, curve=watcher.curve(runs[0], spec.cost)) if watcher else result
+
+
+def attempt(run: Run, spec: TrialSpec, node: str = "") -> TrialResult:
+    """The trial's result, whatever happens to it: an exception becomes a failed one."""
+    began = time.perf_counter()
+    try:
+        result = run(spec)
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(str(error).split()) or "no message"
+        reason = f"{type(error).__name__}: {said} ({Path(frame.filename).name}, line {frame.lineno})"
+        result = TrialResult(spec.number, "failed", reason=reason)
+    return replace(result, node=node, seconds=time.perf_counter() - began)
+
+
+def costs_of(training: Training) -> dict[str, float]:
+    return {
+        "cpu": training.cpu_seconds,
+        "wall": training.seconds,
+        "work": float(training.kernel_evaluations),
+    }
+
+
+def score_of(metric: Metric, scores: NDArray[np.float64], codes: NDArray[np.int8]) -> float:
+    """How well decision values tell the two classes apart; NaN where the metric is not defined."""
+    if not np.isfinite(scores).all():
+        return float("nan")
+    decided = scores > 0
+    if metric == "accuracy":
+        return float(np.mean(decided == codes))
+    from sklearn import metrics
+
+    if metric == "f1":
+        return float(metrics.f1_score(codes, decided, zero_division=0.0))
+    if codes.min() == codes.max():
+        return float("nan")
+    if metric == "roc-auc":
+        return float(metrics.roc_auc_score(codes, scores))
+    return float(metrics.balanced_accuracy_score(codes, decided))
+
+
+@dataclass(frozen=True)
+class _Trained:
+    score: float
+    training: Training
+    counters: dict[str, float]
+    model: bytes
+
+
+class _Stopped(Exception):
+    """The trial can only end dominated."""
+
+
+def _train(
+    spec: TrialSpec,
+    data: PreparedData,
+    repeat: int,
+    fold: tuple[Sequence[str], Sequence[str]],
+    watcher: "_Watcher | None",
+) -> _Trained:
+    estimator = MultiMergeSVC(**spec.parameters, random_state=_seed(spec.seed, repeat))
+    estimator.fit_portions(data.split(*fold[0]), watch=watcher)
+    began = time.thread_time()
+    scores, codes = data.split(*fold[1]).decide(estimator.model_)
+    latency = (time.thread_time() - began) / len(scores)
+    training = estimator.training_
+    counters = {
+        name: float(value) for name, value in training.as_dict().items() if name not in ("seconds", "cpu_seconds")
+    }
+    counters |= {"latency": latency, "size": float(training.support_vectors)}
+    model = estimator.model_
+    numbers = model.support_vectors.tobytes() + model.coefficients.tobytes() + np.float64(model.bias).tobytes()
+    return _Trained(score_of(spec.metric, scores, codes), training, counters, numbers)
+
+
+class _Watcher:
+    """Looks at the first of the trial's trainings at every tenth of it."""
+
+    def __init__(self, spec: TrialSpec, data: PreparedData) -> None:
+        trained_on, scored_on = spec.folds[0]
+        self._spec, self._points = spec, list[Point]()
+        self._training, self._held_out = _probe(data, trained_on), _probe(data, scored_on)
+        self._total = spec.parameters.get("epochs", 1) * data.split(*trained_on).rows
+        self._next = 1
+        self._last: Training | None = None
+
+    def __call__(self, trainer: Trainer) -> None:
+        if trainer.steps * LOOKS < self._next * self._total:
+            return
+        share = trainer.steps / self._total
+        self._next = math.floor(share * LOOKS) + 1
+        training = trainer.report()
+        cost, bar = costs_of(training)[self._spec.cost], self._spec.bar
+        assert bar is not None
+        if share >= 1.0 or cost / share < bar.shortest:
+            return
+        self._points.append(Point(share, cost, self._score(trainer.model())))
+        if hopeless(self._points[-1], bar):
+            self._last = training
+            raise _Stopped
+
+    def curve(self, run: _Trained, cost: Cost) -> tuple[Point, ...]:
+        """The looks, and the end as it was really scored."""
+        return (*self._points, Point(1.0, costs_of(run.training)[cost], run.score)) if self._points else ()
+
+    def result(self) -> TrialResult:
+        training, last = self._last, self._points[-1]
+        assert training is not None
+        return TrialResult(
+            self._spec.number,
+            "stopped",
+            score=last.score,
+            costs=costs_of(training),
+            counters={name: float(value) for name, value in training.as_dict().items()},
+            curve=tuple(self._points),
+            reason=f"after {last.share:.0%} of its training it could only end dominated",
+        )
+
+    def _score(self, model: BudgetedModel) -> float:
+        bias = 0.0
+        if self._spec.parameters.get("bias", "calibrated") == "calibrated":
+            matrix, codes = self._training
+            if 0 < codes.sum() < len(codes):
+                scores = model.decision_function(matrix).astype(np.float32)
+                bias = calibrated_bias(scores, codes.astype(np.float32) * 2 - 1)
+        matrix, codes = self._held_out
+        return score_of(self._spec.metric, model.decision_function(matrix) + bias, codes)
+
+
+@lru_cache(maxsize=32)
+def _probe(data: PreparedData, splits: tuple[str, ...]) -> tuple[Any, NDArray[np.int8]]:
+    """Some rows of these splits: partitions are shuffled, so that the first rows will do."""
+    partition = data.partition(data.split(*splits).records[0])
+    return partition.matrix[:PROBE_ROWS], partition.codes[:PROBE_ROWS]
+
+
+def _seed(seed: int, repeat: int) -> int:
+    return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0] >> 1)
+
+
+def _means(records: Sequence[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.fmean(record[name] for record in records) for name in records[0]}

@@ -1,0 +1,92 @@
+"""What a worker needs to run trials: the data, opened once, and warm kernels."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mmbsgd import MultiMergeSVC
+from workflows.data import PreparedData
+from workflows.data.demo import checkerboard
+from workflows.data.manifest import Manifest
+from workflows.data.places import Place
+from workflows.errors import DataError
+from workflows.trial import Run, run_trial
+
+
+def warm_up() -> None:
+    """Compiles the kernels, or loads them from the disk, before anything is timed."""
+    MultiMergeSVC(budget=10, random_state=0).fit(*checkerboard(200, 0))
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where trials on this data run. On the same machine, or where the folder is shared, partitions are mapped from
+    their files; elsewhere they come through Ray's object store. Either way a node holds one copy."""
+
+    folder: Place
+    fingerprint: str
+
+    @classmethod
+    def of(cls, data: PreparedData) -> "Workplace":
+        return cls(data.folder, data.manifest.fingerprint)
+
+    def open(self) -> Run | None:
+        if not self.folder.local:
+            return None  # every worker would fetch and hold it for itself
+        try:
+            data = PreparedData.open(self.folder, keep=True)
+        except DataError:
+            return None
+        return _ready(data) if data.manifest.fingerprint == self.fingerprint else None
+
+    def share(self) -> "Shared":
+        import ray
+
+        data = PreparedData.open(self.folder)
+        parts = {
+            record.file: ray.put(np.frombuffer(data.folder.child(record.file).buffer(), np.uint8))
+            for record in data.manifest.partitions
+        }
+        return Shared(data.manifest, parts)
+
+    def open_shared(self, shared: "Shared") -> Run:
+        return _ready(PreparedData(_Store(shared.parts), shared.manifest, keep=True))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Prepared data in Ray's object store."""
+
+    manifest: Manifest
+    parts: dict[str, Any]
+    """References to the partitions' bytes, by file."""
+
+
+@dataclass(frozen=True)
+class _Store:
+    """Stands for the folder: partitions are views of the node's object store."""
+
+    parts: dict[str, Any]
+    name: str = "Ray's object store"
+
+    def child(self, file: str) -> "_Part":
+        return _Part(self.parts[file], file)
+
+
+@dataclass(frozen=True)
+class _Part:
+    reference: Any
+    name: str
+
+    def buffer(self) -> pa.Buffer:
+        import ray
+
+        return pa.py_buffer(ray.get(self.reference))
+
+
+def _ready(data: PreparedData) -> Run:
+    warm_up()
+    return partial(run_trial, data=data)
