@@ -9,7 +9,7 @@ tune: .venv/installed
 	$(BIN)/mmbsgd tune demo
 
 test: .venv/dev
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 # Numba's machine code is invisible to coverage: the same tests on small inputs, uncompiled.
 test-uncompiled: .venv/dev
@@ -26,6 +26,7 @@ types: .venv/dev
 benchmark: .venv/dev
 	$(BIN)/python benchmarks/solver.py
 	$(BIN)/python benchmarks/data.py
+	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
 

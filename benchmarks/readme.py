@@ -1,4 +1,4 @@
-"""Puts what benchmarks/solver.py and benchmarks/data.py measured into README.md, between its marks."""
+"""Puts what benchmarks/solver.py, data.py and orchestration.py measured into README.md, between its marks."""
 
 import json
 import re
@@ -84,6 +84,40 @@ def data_block(parts: dict[str, Any]) -> list[str]:
     ]
 
 
+def samplers(rows: list[dict[str, Any]], seeds: int) -> list[str]:
+    """One line per set, cost and axis; random search, which the others are compared with, comes first."""
+    names = list(dict.fromkeys(row["sampler"] for row in rows))
+    lines = [f"| set | cost | axis | {' | '.join(names)} |", "|---|---|---|" + "---:|" * len(names)]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        wins = "" if row["sampler"] == "random" else f" ({row['beats_random']}/{seeds})"
+        cell = f"{row['mean']:.4f} ± {row['deviation']:.4f}{wins}"
+        groups.setdefault((row["set"], row["cost"], row["axis"]), []).append(cell)
+    return lines + [f"| {' | '.join((*group, *cells))} |" for group, cells in groups.items()]
+
+
+def study_block(parts: dict[str, Any]) -> list[str]:
+    """The prose of parts that were not measured is left out."""
+    said = {
+        "throughput": "Throughput: a stand-in for a trial on two Ray actors, the journal on disk; medians of repeats "
+        "that took turns with Ray Tune (OptunaSearch, NSGA-II, reused actors). Clocks start with the second result.",
+        "scale": "Scale: simulated workers, trials of gamma-distributed length; the driver's own time is real.",
+        "stopping": "Early stopping: once searching by itself, once with the parameter sets that the search without "
+        "early stopping had tried.",
+        "quality": "Hypervolume as a share of the box between the larger class's score, score 1 and the largest cost: "
+        "mean ± deviation over seeds, and in how many of them it beats random search with the same seed.",
+    }
+    lines = [
+        "Two cores, measured by `benchmarks/orchestration.py`. "
+        + " ".join(text for name, text in said.items() if name in parts and name != "quality"),
+        "",
+        *figures([figure for part in parts.values() for figure in part["figures"]]),
+    ]
+    if "quality" in parts:
+        lines += ["", said["quality"], "", *samplers(parts["quality"]["quality"], parts["quality"]["seeds"])]
+    return lines
+
+
 def put(readme: str, name: str, lines: list[str]) -> str:
     """Replaces what stands between the marks of that name; prose is wrapped."""
     lines = [line if line.startswith("|") else textwrap.fill(line, 120) for line in lines]
@@ -94,7 +128,11 @@ def put(readme: str, name: str, lines: list[str]) -> str:
 def main() -> None:
     file, results = ROOT / "README.md", ROOT / "benchmarks" / "results"
     readme = file.read_text()
-    for name, source, block in (("figures", "solver", solver_block), ("data figures", "data", data_block)):
+    for name, source, block in (
+        ("figures", "solver", solver_block),
+        ("data figures", "data", data_block),
+        ("study figures", "orchestration", study_block),
+    ):
         if (results / f"{source}.json").exists():
             readme = put(readme, name, block(json.loads((results / f"{source}.json").read_text())))
     file.write_text(readme)

@@ -1,7 +1,7 @@
 """Slow and obvious versions of everything the package computes, in float64 NumPy; no code is shared with it."""
 
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 from scipy.optimize import minimize
@@ -230,3 +230,45 @@ def least_error(scores, signed_weights):
     distinct = np.unique(np.asarray(scores, dtype=np.float64))
     thresholds = [distinct[0] - 1.0, *(0.5 * (distinct[:-1] + distinct[1:])), distinct[-1] + 1.0]
     return min(weighted_error(scores, signed_weights, -threshold) for threshold in thresholds)
+
+
+def dominates(one, other):
+    """Points are (score, cost, …): nowhere worse and somewhere better."""
+    nowhere_worse = one[0] >= other[0] and all(a <= b for a, b in zip(one[1:], other[1:], strict=True))
+    return nowhere_worse and tuple(one) != tuple(other)
+
+
+def pareto(points):
+    """The values, each once, that no other point dominates."""
+    return {tuple(point) for point in points if not any(dominates(other, point) for other in points)}
+
+
+def dominated_volume(points, reference):
+    """Space is cut at every coordinate that occurs; a cell counts if some point is at least as good everywhere."""
+    flipped = [(-point[0], *point[1:]) for point in points]
+    corner = (-reference[0], *reference[1:])
+    cuts = [sorted({*(point[axis] for point in flipped), end}) for axis, end in enumerate(corner)]
+    total = 0.0
+    for cell in product(*(list(pairwise(axis)) for axis in cuts)):
+        inside = all(high <= end for (_, high), end in zip(cell, corner, strict=True))
+        if inside and any(all(x <= low for x, (low, _) in zip(point, cell, strict=True)) for point in flipped):
+            total += float(np.prod([high - low for low, high in cell]))
+    return total
+
+
+def stops(curve, finished, slack):
+    """Whether a finished (score, cost) is as cheap and as good as the (share, cost, score)s of a curve let hope for."""
+    share, cost, _ = curve[-1]
+    known = [part for step, part in slack if step <= share + 1e-9]
+    best = max(score for _, _, score in curve)
+    return bool(known) and any(other[1] <= cost and other[0] >= best + known[-1] * (1 - best) for other in finished)
+
+
+def vanished(curves, share):
+    """Which part of the least error known at this share every curve of (share, score) had lost at its end."""
+    found = []
+    for curve in curves:
+        errors = [1 - score for at, score in curve if at <= share + 1e-9]
+        if errors and curve[-1][0] == 1.0:
+            found.append((min(errors) - (1 - curve[-1][1])) / min(errors) if min(errors) else 0.0)
+    return found

@@ -86,8 +86,8 @@ def test_several_partitions_make_a_model_as_good(folders, layout):
 class Watched(PreparedData):
     """Remembers which partitions are alive whenever one more is read."""
 
-    def __init__(self, *parts):
-        super().__init__(*parts)
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
         self.living, self.most, self.read = weakref.WeakSet(), 0, []
         self.lock = threading.Lock()
 

@@ -1,15 +1,22 @@
 """What the README shows runs as it stands."""
 
+import os
 import re
+import shlex
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import postgres
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from ray_clusters import ENVIRONMENT, cluster_of
 
+CLUSTER, DATABASE = "10.0.0.1:6379", "postgresql+psycopg://me@db/studies"
+"""What the README's examples call a reader's own cluster and database: the tests put real ones in their place."""
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
@@ -62,15 +69,31 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def places(commands):
+    """Real ones for the README's cluster and database, where the commands name them."""
+    with ExitStack() as stack:
+        found = {}
+        if any(CLUSTER in command for command in commands):
+            found[CLUSTER] = stack.enter_context(cluster_of(2)).address
+        if any(DATABASE in command for command in commands):
+            found[DATABASE] = stack.enter_context(postgres.running_server()).new_url()
+        yield found
+
+
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("commands", sessions(), ids=lambda commands: commands[0])
-def test_every_command_of_the_readme_runs(commands, folder):
+def test_every_command_of_the_readme_runs(commands, folder, places):
+    environment = os.environ | (ENVIRONMENT if CLUSTER in places else {})
     for command in commands:
+        for example, real in places.items():
+            command = command.replace(example, real)
         done = subprocess.run(
-            [sys.executable, "-m", "workflows.cli", *command.split()[1:]],
+            [sys.executable, "-m", "workflows.cli", *shlex.split(command)[1:]],
             capture_output=True,
             text=True,
             cwd=folder,
+            env=environment,
             timeout=240,
             check=False,
         )

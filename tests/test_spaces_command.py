@@ -39,7 +39,7 @@ def test_the_list_tells_what_every_shipped_space_searches(run):
     assert sorted(shown) == shipped()
     for name, (about, _) in shown.items():
         assert about == load(name).about
-    assert shown["adult"][1] == "C 1 to 256; gamma 0.001 to 0.1; budget 20 to 1000; mergees 2 to 11"
+    assert shown["adult"][1] == "C 0.5 to 128; gamma 0.001 to 0.06; budget 20 to 1000; mergees 2 to 11; epochs 1 to 5"
     assert "gamma 0.05 to 50 of scale" in shown["default"][1]
     grid = "budget 0.01, 0.05, 0.1, 0.15, 0.25, 0.5 of support-vectors; mergees 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"
     assert shown["paper-grid"][1] == grid

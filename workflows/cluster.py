@@ -26,8 +26,9 @@ def connect(address: str | None, cpus: int | None = None) -> None:
     cpus: of the machine's own cluster. It listens on 127.0.0.1 and asks for a token that only this
     process knows, provided that Ray was not imported before.
     """
-    # A failed task or a lost actor becomes a message of ours: one is enough.
+    # A failed task or a lost actor becomes a message of ours: one is enough, and Ray would print its own to stdout.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     if address is not None:
         for name, value in LOST_SOON.items():
             os.environ.setdefault(name, value)

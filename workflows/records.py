@@ -17,7 +17,7 @@ class Bar:
     front: tuple[tuple[float, float], ...] = ()
     """(cost, score) of finished trials that no other beats, by rising cost."""
     slack: tuple[tuple[float, float], ...] = ()
-    """(share of the training done, how much the score may still rise), by rising share."""
+    """(share of the training done, part of the error that may still vanish), by rising share."""
     shortest: float = 1.0
     """Trials that will cost less than this are never stopped: it would not pay."""
 

@@ -8,9 +8,11 @@ import math
 import statistics
 import time
 import traceback
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +25,11 @@ from mmbsgd.bias import calibrated_bias
 from mmbsgd.training import Trainer
 from workflows.data import PreparedData
 from workflows.records import Cost, Metric, Point, TrialResult, TrialSpec
-from workflows.stopping import hopeless
+from workflows.stopping import SHARES, hopeless
 
-PROBE_ROWS = 4096
-LOOKS = 10
-"""How often a long training is looked at."""
+PROBE_ROWS = 2048
+LARGEST_SHARE_OF_LOOKS = 0.05
+"""Of the kernel evaluations of the training so far, for looking at it."""
 
 Run = Callable[[TrialSpec], TrialResult]
 
@@ -35,15 +37,14 @@ Run = Callable[[TrialSpec], TrialResult]
 def run_trial(spec: TrialSpec, data: PreparedData) -> TrialResult:
     runs: list[_Trained] = []
     watcher = _Watcher(spec, data) if spec.bar is not None else None
-    for repeat in range(spec.repeats):
-        for trained_on, scored_on in spec.folds:
-            try:
-                runs.append(_train(spec, data, repeat, (trained_on, scored_on), watcher if not runs else None))
-            except _Stopped:
-                assert watcher is not None
-                return replace(watcher.result(), number=spec.number)
-            if not math.isfinite(runs[-1].score):
-                break  # the others would not mend it
+    for repeat, fold in product(range(spec.repeats), spec.folds):
+        try:
+            runs.append(_train(spec, data, repeat, fold, watcher if not runs else None))
+        except _Stopped:
+            assert watcher is not None
+            return watcher.result()
+        if not math.isfinite(runs[-1].score):
+            break  # the others would not mend it
     scores = [run.score for run in runs]
     result = TrialResult(
         spec.number,
@@ -120,39 +121,37 @@ def _train(
     began = time.thread_time()
     scores, codes = data.split(*fold[1]).decide(estimator.model_)
     latency = (time.thread_time() - began) / len(scores)
-    training = estimator.training_
-    counters = {
-        name: float(value) for name, value in training.as_dict().items() if name not in ("seconds", "cpu_seconds")
-    }
-    counters |= {"latency": latency, "size": float(training.support_vectors)}
-    model = estimator.model_
+    training, model = estimator.training_, estimator.model_
+    counters = _counters(training) | {"latency": latency}
     numbers = model.support_vectors.tobytes() + model.coefficients.tobytes() + np.float64(model.bias).tobytes()
     return _Trained(score_of(spec.metric, scores, codes), training, counters, numbers)
 
 
 class _Watcher:
-    """Looks at the first of the trial's trainings at every tenth of it."""
+    """Looks at the first of the trial's trainings from time to time."""
 
     def __init__(self, spec: TrialSpec, data: PreparedData) -> None:
         trained_on, scored_on = spec.folds[0]
         self._spec, self._points = spec, list[Point]()
         self._training, self._held_out = _probe(data, trained_on), _probe(data, scored_on)
         self._total = spec.parameters.get("epochs", 1) * data.split(*trained_on).rows
-        self._next = 1
+        self._next = self._looks = 0
         self._last: Training | None = None
 
     def __call__(self, trainer: Trainer) -> None:
-        if trainer.steps * LOOKS < self._next * self._total:
-            return
         share = trainer.steps / self._total
-        self._next = math.floor(share * LOOKS) + 1
-        training = trainer.report()
-        cost, bar = costs_of(training)[self._spec.cost], self._spec.bar
-        assert bar is not None
-        if share >= 1.0 or cost / share < bar.shortest:
+        if share >= 1.0 or self._next == len(SHARES) or share < SHARES[self._next]:
             return
+        self._next = bisect_right(SHARES, share)
+        training, bar = trainer.report(), self._spec.bar
+        cost = costs_of(training)[self._spec.cost]
+        assert bar is not None
+        look = training.support_vectors * sum(len(codes) for _, codes in (self._training, self._held_out))
+        if cost / share < bar.shortest or self._looks + look > LARGEST_SHARE_OF_LOOKS * training.kernel_evaluations:
+            return
+        self._looks += look
         self._points.append(Point(share, cost, self._score(trainer.model())))
-        if hopeless(self._points[-1], bar):
+        if hopeless(self._points, bar):
             self._last = training
             raise _Stopped
 
@@ -168,7 +167,7 @@ class _Watcher:
             "stopped",
             score=last.score,
             costs=costs_of(training),
-            counters={name: float(value) for name, value in training.as_dict().items()},
+            counters=_counters(training),
             curve=tuple(self._points),
             reason=f"after {last.share:.0%} of its training it could only end dominated",
         )
@@ -193,6 +192,12 @@ def _probe(data: PreparedData, splits: tuple[str, ...]) -> tuple[Any, NDArray[np
 
 def _seed(seed: int, repeat: int) -> int:
     return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0] >> 1)
+
+
+def _counters(training: Training) -> dict[str, float]:
+    counted = {name: float(value) for name, value in training.as_dict().items()}
+    del counted["seconds"], counted["cpu_seconds"]  # they are costs
+    return counted | {"size": counted["support_vectors"]}
 
 
 def _means(records: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -3,18 +3,23 @@
 An actor opens the data and compiles its kernels before it takes its first trial. Short trials are queued two deep, so
 that an actor need not wait for the driver between them. Whatever kills an actor costs the trial it was running, which
 comes back as failed, and nothing else: what was queued behind it goes to another actor.
+
+Ray waits a minute for a cluster that is gone, then ends the driver's process. So it is asked which nodes there are on
+a thread of its own, and a cluster that does not answer for SILENCE seconds ends the study with a message.
 """
 
+import math
 import os
 import queue
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workflows.errors import StudyError
@@ -25,8 +30,10 @@ LOOK_AROUND = 1.0
 """Seconds between two looks at the nodes that come and go."""
 SHORT = 0.25
 """Seconds of a trial below which the next one is queued behind it."""
+SILENCE = 20.0
+"""Seconds after which a cluster that does not answer counts as lost."""
 MOST_FAILED_STARTS = 3
-"""Actors in a row that may fail to start before the study gives up."""
+"""Actors in a row that may fail to start on a node before it is left alone."""
 _MEMORY = 0.8
 
 
@@ -74,7 +81,8 @@ class _Actor:
     handle: Any
     node: str
     ready: bool = False
-    specs: deque[TrialSpec] = field(default_factory=deque)
+    specs: dict[int, TrialSpec] = field(default_factory=dict)
+    """By number; the first is running."""
     began: float = 0.0
     """When its first spec began."""
 
@@ -84,16 +92,18 @@ class RayActors:
         self, setup: Setup, *, workers: int | None = None, cpus: int = 1, trial_timeout: float | None = None
     ) -> None:
         """workers: at most so many actors; else as many as the cluster has room for. cpus: of each of them."""
-        self._setup, self._workers, self._cpus, self._trial_timeout = setup, workers, cpus, trial_timeout
+        self._setup, self._workers, self._cpus = setup, workers, cpus
+        self._trial_timeout = math.inf if trial_timeout is None else trial_timeout
         self._actors: dict[Any, _Actor] = {}
-        self._arrivals: queue.SimpleQueue[tuple[_Actor, Callable[[], None]]] = queue.SimpleQueue()
+        self._arrivals: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._results: list[TrialResult] = []
         self._homeless: deque[TrialSpec] = deque()  # were queued behind a trial that took its actor along
         self._shared: Any = None
-        self._failed_starts, self._busy = 0, 0.0
-        self._began, self._looked = time.perf_counter(), 0.0
+        self._failed_starts: Counter[str] = Counter()  # by node
+        self._busy = 0.0
+        self._began = time.perf_counter()
+        self._looked, self._answered = -math.inf, True
         self._remote = ray.remote(Worker)
-        self._look_around()
 
     def free(self, *, alone: bool = False) -> int:
         if alone:
@@ -115,22 +125,20 @@ class RayActors:
             self._start(min(self._ready(), key=lambda actor: len(actor.specs)), spec)
 
     def wait(self, timeout: float) -> list[TrialResult]:
-        until = time.perf_counter() + timeout
-        slots = self.slots()
-        while not self._results and self.slots() <= slots:
-            now = time.perf_counter()
-            if now - self._looked > LOOK_AROUND:
-                self._look_around()
+        until, slots = time.perf_counter() + timeout, self.slots()
+        while True:
+            while not self._arrivals.empty():
+                self._arrivals.get()()
+            self._look_around()
             self._end_overdue()
             self._rehouse()
-            left = min(until, self._looked + LOOK_AROUND, self._next_deadline()) - now
+            left = until - time.perf_counter()
+            if self._results or self.slots() > slots or left <= 0:
+                break
             try:
-                self._receive(self._arrivals.get(timeout=max(left, 0.0)))
+                self._arrivals.get(timeout=max(min(left, self._next_event() - time.perf_counter()), 0.0))()
             except queue.Empty:
-                if time.perf_counter() >= until:
-                    break
-        while not self._arrivals.empty():
-            self._receive(self._arrivals.get())
+                continue
         results, self._results = self._results, []
         return results
 
@@ -142,16 +150,41 @@ class RayActors:
     # Actors come and go.
 
     def _look_around(self) -> None:
+        """Now and then asks which nodes there are."""
+        now = time.perf_counter()
+        if not self._answered:
+            if now - self._looked > SILENCE:
+                raise StudyError(
+                    f"the Ray cluster has not answered for {SILENCE:.0f} s; run the same command again when it is "
+                    "back: the study goes on where it stopped"
+                )
+        elif now - self._looked > LOOK_AROUND:
+            self._looked, self._answered = now, False
+            threading.Thread(target=self._ask, daemon=True).start()
+
+    def _ask(self) -> None:
+        try:
+            nodes = ray.nodes()
+        except Exception:  # a cluster that cannot say is one that does not answer
+            return
+        self._arrivals.put(lambda: self._saw(nodes))
+
+    def _saw(self, nodes: list[dict[str, Any]]) -> None:
         """Drops the actors of lost nodes, and fills nodes that have room."""
-        self._looked = time.perf_counter()
-        room = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) // self._cpus for node in _alive_nodes()}
+        self._answered = True
+        room = {node["NodeID"]: int(node["Resources"].get("CPU", 0)) // self._cpus for node in nodes if node["Alive"]}
         for actor in list(self._actors.values()):
             if actor.node not in room:
                 self._lost(actor, "its node was lost")
         for actor in self._actors.values():
             room[actor.node] -= 1
         # One on every node, then a second one: few workers then have nodes of their own.
-        wanted = sorted((place, node) for node, count in room.items() for place in range(count))
+        wanted = sorted(
+            (place, node)
+            for node, count in room.items()
+            for place in range(count)
+            if self._failed_starts[node] < MOST_FAILED_STARTS
+        )
         limit = None if self._workers is None else max(self._workers - len(self._actors), 0)
         for _, node in wanted[:limit]:
             self._hire(node)
@@ -164,7 +197,8 @@ class RayActors:
 
     def _opened(self, actor: _Actor, found: bool) -> None:
         if found:
-            actor.ready, self._failed_starts = True, 0
+            actor.ready = True
+            del self._failed_starts[actor.node]
             return
         if self._shared is None:
             self._shared = self._setup.share()
@@ -172,30 +206,29 @@ class RayActors:
 
     def _lost(self, actor: _Actor, reason: str) -> None:
         """Its first trial has failed; the others go elsewhere."""
-        if self._actors.pop(actor.handle, None) is None:
-            return
+        del self._actors[actor.handle]
         ray.kill(actor.handle)
         if not actor.ready:
-            self._failed_starts += 1
-            if self._failed_starts >= MOST_FAILED_STARTS and not self.slots():
+            self._failed_starts[actor.node] += 1
+            if self._failed_starts[actor.node] >= MOST_FAILED_STARTS and not self._actors:
                 raise StudyError(f"workers do not start: {reason}")
         if actor.specs:
+            first, *queued = actor.specs.values()
             spent = time.perf_counter() - actor.began
-            self._results.append(TrialResult(actor.specs.popleft().number, "failed", reason=reason, seconds=spent))
-        self._homeless.extend(actor.specs)
-        actor.specs.clear()
-        self._looked = 0.0
+            self._results.append(TrialResult(first.number, "failed", reason=reason, seconds=spent))
+            self._homeless.extend(queued)
+        self._looked = -math.inf if self._answered else self._looked
 
     # Trials.
 
     def _start(self, actor: _Actor, spec: TrialSpec) -> None:
         if not actor.specs:
             actor.began = time.perf_counter()
-        actor.specs.append(spec)
+        actor.specs[spec.number] = spec
         self._when_done(actor, actor.handle.run.remote(spec), self._done)
 
     def _done(self, actor: _Actor, result: TrialResult) -> None:
-        actor.specs.popleft()
+        del actor.specs[result.number]
         actor.began = time.perf_counter()
         self._busy = result.seconds if self._busy == 0.0 else _MEMORY * self._busy + (1 - _MEMORY) * result.seconds
         self._results.append(result)
@@ -203,37 +236,33 @@ class RayActors:
     def _when_done(self, actor: _Actor, reference: Any, then: Callable[[_Actor, Any], None]) -> None:
         """Calls back from `wait`, on the driver's own thread."""
 
-        def arrive(future: Any) -> None:
-            self._arrivals.put((actor, lambda: then(actor, future.result())))
+        def receive(future: Any) -> None:
+            if actor.handle not in self._actors:
+                return  # a late word of one that was given up
+            try:
+                answer = future.result()
+            except RayTaskError as error:
+                self._lost(actor, f"its worker failed: {type(error.cause).__name__}: {_said(error.cause)}")
+            except RayError as error:
+                self._lost(actor, f"its worker died: {_said(error)}")
+            else:
+                then(actor, answer)
 
-        reference.future().add_done_callback(arrive)
-
-    def _receive(self, arrival: tuple[_Actor, Callable[[], None]]) -> None:
-        actor, react = arrival
-        if actor.handle not in self._actors:
-            return  # a late word of one that was given up
-        try:
-            react()
-        except RayTaskError as error:
-            if isinstance(error.cause, Exception) and not actor.ready:
-                raise StudyError(f"a worker cannot open the data: {error.cause}") from None
-            self._lost(actor, f"its worker failed: {_said(error)}")
-        except RayActorError as error:
-            self._lost(actor, f"its worker died: {_said(error)}")
-        except RayError as error:
-            self._lost(actor, f"{type(error).__name__}: {_said(error)}")
+        reference.future().add_done_callback(lambda future: self._arrivals.put(lambda: receive(future)))
 
     def _end_overdue(self) -> None:
+        now = time.perf_counter()
         for actor in list(self._actors.values()):
-            if time.perf_counter() > self._deadline(actor):
+            if now > self._deadline(actor):
                 self._lost(actor, f"it took longer than --trial-timeout {self._trial_timeout:g} s")
 
     def _deadline(self, actor: _Actor) -> float:
-        waits = self._trial_timeout is not None and actor.specs
-        return actor.began + self._trial_timeout if waits and self._trial_timeout is not None else float("inf")
+        return actor.began + self._trial_timeout if actor.specs else math.inf
 
-    def _next_deadline(self) -> float:
-        return min((self._deadline(actor) for actor in self._actors.values()), default=float("inf"))
+    def _next_event(self) -> float:
+        """When to look again even if nothing arrives."""
+        look = self._looked + (LOOK_AROUND if self._answered else SILENCE)
+        return min([look, *map(self._deadline, self._actors.values())])
 
     def _rehouse(self) -> None:
         while self._homeless and (ready := list(self._ready())):
@@ -248,16 +277,8 @@ class RayActors:
         return list({actor.node: actor for actor in self._ready() if actor.node not in busy}.values())
 
 
-def _alive_nodes() -> list[dict[str, Any]]:
-    try:
-        return [node for node in ray.nodes() if node["Alive"]]
-    except RayError as error:
-        raise StudyError(
-            f"the Ray cluster does not answer: {_said(error)}; run the same command again when it is back: the study "
-            "goes on where it stopped"
-        ) from None
-
-
 def _said(error: BaseException) -> str:
+    """What a person wants to know of Ray's messages: the middle of most of them."""
     text = " ".join(str(error).split())
+    text = text.rpartition("Worker exit detail: ")[2].partition(" Some common causes include")[0]
     return text if len(text) <= 300 else text[:300] + "…"

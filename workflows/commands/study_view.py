@@ -19,6 +19,8 @@ from workflows.study.settings import Settings
 from workflows.study.tuning import Watcher
 
 SECONDS_BETWEEN_LINES = 5.0
+SECONDS_BETWEEN_PICTURES = 0.25
+"""Drawing one costs as much as a short trial."""
 MOST_POINTS = 2000
 
 
@@ -78,11 +80,14 @@ class StudyView(Watcher):
         self.note("ending: running trials are given back (once more to end at once)")
 
     def _show(self, *, now: bool = False) -> None:
+        pause = SECONDS_BETWEEN_LINES if self._live is None else SECONDS_BETWEEN_PICTURES
+        if not now and time.monotonic() - self._said <= pause:
+            return
+        self._said = time.monotonic()
         if self._live is not None:
             self._live.update(self._picture())
-        elif now or time.monotonic() - self._said > SECONDS_BETWEEN_LINES:
-            self._said = time.monotonic()
-            self._console.print(self._line(), highlight=False, soft_wrap=True)
+        else:
+            self._console.print(self._line(), highlight=False, markup=False, soft_wrap=True)
 
     def _line(self) -> str:
         parts = [f"{time.monotonic() - self._began:.0f} s", *self._counts()]
@@ -120,16 +125,18 @@ class StudyView(Watcher):
 
     def _picture(self) -> RenderableType:
         settings, progress = self._settings, self._progress
-        title = f"[bold]{self._study}[/bold] · {settings.metric} against {settings.cost} · space {settings.space}"
-        if progress.sampler:
-            title += f" · sampler {progress.sampler}"
+        title = Text(self._study, "bold").append(
+            f" · {settings.metric} against {settings.cost} · space {settings.space}"
+            + (f" · sampler {progress.sampler}" if progress.sampler else ""),
+            "not bold",
+        )
         done, total = self._confirmed or (progress.done, self._limits.trials)
         bar = Table.grid(padding=(0, 1))
         bar.add_row(ProgressBar(total=total or 100, completed=done if total else 0, width=40, pulse=not total), "")
         counts = self._counts()
         lines = [" · ".join(counts[:5]), " · ".join(counts[5:])]
         best = [(values[0], values[1]) for _, values in progress.front]
-        parts: list[RenderableType] = [Text.from_markup(title), bar, *(Text(line) for line in lines if line)]
+        parts: list[RenderableType] = [title, bar, *(Text(line) for line in lines if line)]
         if self._message:
             parts.append(Text(self._message, "yellow"))
         if best:

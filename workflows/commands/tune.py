@@ -4,26 +4,21 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from mmbsgd.errors import MmbsgdError
 from workflows.commands.console import HOME, Home, console, progress
-from workflows.data.resolve import open_data
 from workflows.data.sources import DEMO_ROWS
-from workflows.data.workers import cores
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
 
 if TYPE_CHECKING:
-    from workflows.backends import Backend
-    from workflows.commands.study_view import StudyView
-    from workflows.data import PreparedData
     from workflows.study.tuning import Outcome
 
-TRIALS = 100
 INTERRUPTED = 130
 
 
@@ -95,88 +90,51 @@ def tune(
 ) -> None:
     """Search C, gamma, budget and mergees together for the best trade-offs between accuracy and training time."""
     began = time.monotonic()
-    if folds == 1:
-        raise StudyError("--folds 1: take 2 or more, or leave it out for a validation split")
-    if workers == 0 and (ray_address or trial_timeout):
-        raise StudyError(
-            "--workers 0 runs trials in this process: it goes with neither --ray-address nor --trial-timeout"
-        )
-    with progress() as report:
-        prepared = open_data(data, home, report, label=label, rows=rows, folds=folds)
 
     # These bring Optuna, which other commands need not wait for.
-    from search_spaces import load
     from workflows.commands.study_view import StudyView
-    from workflows.study.driver import Limits
-    from workflows.study.facts import check_splits, default_space, facts_of
-    from workflows.study.settings import Settings
-    from workflows.study.tuning import Plan
-    from workflows.study.tuning import tune as run_study
+    from workflows.study.job import Job, ready
 
-    chosen = load(space or default_space(data))
-    settings = Settings(
-        data=data,
-        fingerprint=prepared.manifest.fingerprint,
-        space=chosen.name,
+    job = Job(
+        data,
+        space=space,
+        study=study,
+        trials=trials,
+        timeout=timeout,
+        patience=patience,
         metric=metric,
         cost=cost,
         third=third,
         folds=folds,
         repeats=repeats,
+        sampler=sampler,
+        enqueue=[_parameters(text) for text in enqueue or ()],
+        early_stop=early_stop,
+        confirm=confirm,
         seed=seed,
+        workers=workers,
+        cpus=cpus,
+        trial_timeout=trial_timeout,
+        ray_address=ray_address,
+        storage=storage,
+        label=label,
+        rows=rows,
+        home=home,
     )
-    check_splits(data, prepared, settings)
-    distributions = chosen.distributions(facts_of(chosen, data, prepared, settings))
-    if trials is None and timeout is None and patience is None and sampler != "grid":
-        trials = TRIALS
-    limits = Limits(trials=trials, timeout=timeout, patience=patience)
-    plan = Plan(limits, sampler, early_stop, confirm, [_parameters(text, distributions) for text in enqueue or ()])
-    name = study or _name(data, chosen.name, default_space(data))
-    screen = Console(stderr=True) if as_json else console
-    view = StudyView(screen, name, settings, limits)
-    with view.shown():
-        outcome = run_study(
-            name,
-            settings,
-            distributions,
-            lambda: _backend(view, prepared, workers, cpus, trial_timeout, ray_address),
-            plan=plan,
-            home=home,
-            storage=storage,
-            watcher=view,
-        )
-    _report(outcome, as_json, time.monotonic() - began)
+    with progress() as report:
+        prepared = ready(job, report)
+    view = StudyView(Console(stderr=True) if as_json else console, prepared.study, prepared.settings, job.limits)
+    try:
+        with view.shown():
+            outcome = prepared.run(view)
+    except MmbsgdError as error:
+        if not view.interrupted:
+            raise
+        _interrupted(str(error))
+    _report(outcome, as_json, time.monotonic() - began, _where(home, storage))
 
 
-def _backend(
-    view: "StudyView",
-    data: "PreparedData",
-    workers: int | None,
-    cpus: int,
-    trial_timeout: float | None,
-    address: str | None,
-) -> "Backend":
-    from workflows.workplace import Workplace
-
-    if workers == 0:
-        from workflows.backends.in_process import InProcess
-
-        view.note("compiling the kernels (once per machine)")
-        run = Workplace.of(data).open()
-        if run is None:
-            raise StudyError(f"--workers 0 needs data on this machine, not in {data.folder.name}")
-        return InProcess(run)
-    from workflows.cluster import connect
-
-    view.note("starting Ray on this machine" if address is None else f"joining the Ray cluster at {address}")
-    connect(address, (workers or max(cores() // cpus, 1)) * cpus)
-    from workflows.backends.ray_actors import RayActors
-
-    view.note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
-    return RayActors(Workplace.of(data), workers=workers, cpus=cpus, trial_timeout=trial_timeout)
-
-
-def _report(outcome: "Outcome", as_json: bool, seconds: float) -> None:
+def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str) -> None:
     from workflows.commands import front_view
 
     progress, settings = outcome.progress, outcome.settings
@@ -196,40 +154,44 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float) -> None:
         for number, reason in progress.failures[:5]:
             console.print(f"[yellow]trial {number} failed:[/yellow] {escape(reason)}", soft_wrap=True)
     if outcome.interrupted:
-        Console(stderr=True).print(
-            "Interrupted. Run the same command again: the study goes on where it stopped.", soft_wrap=True
-        )
-        sys.exit(INTERRUPTED)
+        _interrupted()
     if not outcome.front:
         reasons = "; ".join(dict.fromkeys(reason for _, reason in progress.failures[:3])) or "there was no time"
         raise StudyError(f"no trial of the study {outcome.study!r} was successful: {reasons}")
     if not as_json:
         console.print("Next:", highlight=False)
-        more = 2 * max(progress.done, TRIALS // 2)
+        more = 2 * max(progress.done, 50)
         for command, why in (
-            (f"mmbsgd front {outcome.study}", "this front again, with a picture"),
+            (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
             (front_view.train_command(outcome.front[0], settings), "the most accurate one"),
-            (f"mmbsgd tune {settings.data} --trials {more}", "search on"),
+            (f"the same command with --trials {more}", "search on"),
         ):
             console.print(f"  {escape(command)}  [dim]# {why}[/dim]", soft_wrap=True, highlight=False)
 
 
-def _name(data: str, space: str, default: str) -> str:
-    """A study's name after its data, and after its space if that is not the usual one."""
-    stem = _word(Path(data.rstrip("/")).name.partition(".")[0]) or "study"
-    return stem if space == default else f"{stem}-{_word(Path(space).stem)}"
+def _interrupted(reason: str = "") -> NoReturn:
+    said = (
+        f"Interrupted{': ' if reason else ''}{reason}. Run the same command again: the study goes on where it stopped."
+    )
+    Console(stderr=True).print(escape(said), soft_wrap=True, highlight=False)
+    sys.exit(INTERRUPTED)
 
 
-def _word(text: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text)
+def _where(home: Path, storage: str | None) -> str:
+    """The options that lead to the study."""
+    from workflows.study.storages import shown_url
+
+    if storage is not None:
+        return f" --storage {shown_url(storage)}"
+    return "" if home == HOME else f" --home {home}"
 
 
-def _parameters(text: str, space: dict[str, Any]) -> dict[str, Any]:
+def _parameters(text: str) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     for word in text.replace(",", " ").split():
         name, equals, value = word.partition("=")
-        if not equals or name not in space:
-            raise StudyError(f"--enqueue {text!r}: write NAME=VALUE for {', '.join(space)}")
+        if not equals or not value:
+            raise StudyError(f"--enqueue {text!r}: write NAME=VALUE, such as 'C=10 gamma=0.1 budget=100 mergees=3'")
         parameters[name] = _plain(value)
     return parameters
 

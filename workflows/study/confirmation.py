@@ -63,7 +63,7 @@ def confirm(
     missing = [_Run(number, each) for each in range(1, rounds + 1) for number in numbers if each not in kept[number]]
     total, done = rounds * len(numbers), rounds * len(numbers) - len(missing)
     running: dict[int, _Run] = {}
-    ticket = 0
+    ticket = ledger.next_number  # unlike any number of the search
     listener(done, total)
     while (missing or running) and not interrupted():
         for _ in range(min(backend.free(alone=True), len(missing))):
@@ -76,20 +76,23 @@ def confirm(
             backend.submit(spec, alone=True)
             ticket += 1
         for result in backend.wait(HEARTBEAT):
-            run = running.pop(result.number)
+            ended = running.pop(result.number, None)
+            if ended is None:
+                continue  # nothing counts twice
             if _usable(result, settings):
-                kept[run.number][run.round] = result
-                ledger.note(f"{KEY}{run.number}", {each: one.as_dict() for each, one in kept[run.number].items()})
+                runs = kept[ended.number]
+                runs[ended.round] = result
+                ledger.note(f"{KEY}{ended.number}", {each: one.as_dict() for each, one in runs.items()})
                 ledger.flush()
-            elif run.tries <= RETRIES:
-                missing.append(replace(run, tries=run.tries + 1))
+            elif ended.tries <= RETRIES:
+                missing.append(replace(ended, tries=ended.tries + 1))
                 continue
             done += 1
             listener(done, total)
 
 
-def members(ledger: Ledger, settings: Settings, numbers: Iterable[int]) -> list[Member]:
-    """The front of these trials, as far as it is confirmed."""
+def members(ledger: Ledger, settings: Settings, numbers: Iterable[int], *, confirmed: bool = False) -> list[Member]:
+    """The front of these trials, as far as it is confirmed; with `confirmed`, only of those that are."""
     trials = {trial.number: trial for trial in ledger.trials()}
     notes = ledger.notes()
     found = []
@@ -103,7 +106,8 @@ def members(ledger: Ledger, settings: Settings, numbers: Iterable[int]) -> list[
             means = tuple(statistics.fmean(column) for column in columns)
             spread = tuple(statistics.stdev(column) if len(column) > 1 else math.nan for column in columns)
             member = replace(member, values=means, deviations=spread, runs=len(runs))
-        found.append(replace(member, counters=result_of(trial).counters))
+        if runs or not confirmed:
+            found.append(replace(member, counters=result_of(trial).counters))
     return [found[position] for position in front([member.values for member in found])]
 
 

@@ -9,17 +9,19 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from workflows.backends import Backend
 from workflows.front import front, hypervolume
 from workflows.records import Bar, Point, TrialResult, TrialSpec
 from workflows.stopping import bar
-from workflows.study.ledger import INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
+from workflows.study.ledger import BLAMELESS, INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
 from workflows.study.proposer import Proposal, Proposer
 
 HEARTBEAT = 0.5
 """Seconds after which the loop looks around even if nothing came in."""
+MOST_CURVES = 200
+"""The latest learning curves that early stopping learns from: more would cost time and teach little."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,7 @@ class Driver:
         self._queue: deque[Entry] = deque()  # parameter sets to be tried before new ones are proposed
         self._running: dict[int, Entry] = {}
         self._worst: tuple[float, ...] = ()
-        self._finished: list[tuple[float, float]] = []
-        self._curves: list[tuple[Point, ...]] = []
+        self._curves: deque[tuple[Point, ...]] = deque(maxlen=MOST_CURVES)
         self._recover()
 
     def enqueue(self, proposals: Iterable[Proposal]) -> None:
@@ -120,6 +121,8 @@ class Driver:
             self._listener(self.progress, None)
         for number in list(self._running):
             self._ledger.end(TrialResult(number, "failed", reason=INTERRUPTED))
+        self._running.clear()
+        self.progress.running = 0
         self._ledger.flush()
         return self.progress
 
@@ -171,8 +174,7 @@ class Driver:
             self._completed(result, values)
             self._renew_bar()
         elif stopped:
-            self.progress.stopped += 1
-            self.progress.without_growth += 1
+            self._stopped()
         elif entry.attempt <= self._limits.retries:
             self.progress.retries += 1
             self._queue.appendleft(replace(entry, attempt=entry.attempt + 1))
@@ -183,13 +185,13 @@ class Driver:
     def _completed(self, result: TrialResult, values: tuple[float, ...]) -> None:
         self.progress.complete += 1
         self._count(result.number, values)
-        self._finished.append((values[0], values[1]))
         if len(result.curve) > 1:
             self._curves.append(result.curve)
 
     def _renew_bar(self) -> None:
         if self._bar is not None and self._curves:
-            self._bar = bar(self._finished, self._curves, self._bar.shortest)
+            best = [(values[0], values[1]) for _, values in self.progress.front]
+            self._bar = bar(best, self._curves, self._bar.shortest)
 
     def _count(self, number: int, values: tuple[float, ...]) -> None:
         """Adds a point to the front and to the hypervolume."""
@@ -205,6 +207,10 @@ class Driver:
             volume = hypervolume([point for _, point in progress.front], (0.0, *worst))
             progress.hypervolume = volume / max(math.prod(worst), 1e-300)
 
+    def _stopped(self) -> None:
+        self.progress.stopped += 1
+        self.progress.without_growth += 1
+
     def _given_up(self, origin: int, reason: str) -> None:
         self.progress.failed += 1
         self.progress.without_growth += 1
@@ -214,16 +220,25 @@ class Driver:
         """Takes stock of what earlier drivers left."""
         unfinished = list(self._ledger.unfinished(self._limits.retries + 1))
         waiting = {entry.origin for entry in unfinished}
+        trials = self._ledger.trials()
+        last = {origin_of(trial): trial.number for trial in trials}
         finished = []
-        for trial in self._ledger.trials():
+        for trial in sorted(trials, key=_ended):  # as they were counted then
+            origin, result = origin_of(trial), result_of(trial)
             if trial.state == TrialState.COMPLETE:
-                self._completed(result_of(trial), tuple(trial.values))
+                self._completed(result, tuple(trial.values))
                 finished.append((proposal_of(trial), trial.values))
             elif trial.state == TrialState.PRUNED:
-                self.progress.stopped += 1
-        for trial in {origin_of(trial): trial for trial in self._ledger.trials()}.values():
-            if trial.state == TrialState.FAIL and origin_of(trial) not in waiting:
-                self._given_up(origin_of(trial), result_of(trial).reason)
+                self._stopped()
+            elif trial.state == TrialState.FAIL and result.reason not in BLAMELESS:
+                if trial.number == last[origin] and origin not in waiting:
+                    self._given_up(origin, result.reason)
+                else:
+                    self.progress.retries += 1
         self._renew_bar()
         self._proposer.remember(finished)
         self._queue.extend(unfinished)
+
+
+def _ended(trial: FrozenTrial) -> float:
+    return trial.datetime_complete.timestamp() if trial.datetime_complete else math.inf

@@ -10,6 +10,8 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +26,8 @@ SYNC_SECONDS = 1.0
 class Journal(BaseJournalBackend):
     def __init__(self, path: Path, *, write: bool = True) -> None:
         """write: hold the file as the only driver; otherwise only look at what is there."""
-        self._path, self._file = path, None
+        self._path = path
+        self._file: FileIO | None = None
         self._pending: list[str] = []
         self._synced = 0.0
         try:
@@ -33,12 +36,17 @@ class Journal(BaseJournalBackend):
                 self._file = open(path, "ab+", buffering=0)  # noqa: SIM115
                 self._claim()
             content = path.read_bytes()
+            self._end = content.rfind(b"\n") + 1
+            self._logs = self._parsed(content[: self._end])
+            self._torn = self._end < len(content)  # a line that a crash cut off
+            if self._file is not None and self._torn:
+                self._mend()
         except OSError as error:
+            self._let_go()
             raise StudyError(f"cannot open the study's journal {path}: {error.strerror}") from None
-        self._end = content.rfind(b"\n") + 1
-        if self._file is not None and self._end < len(content):
-            self._file.truncate(self._end)  # a line that a crash cut off
-        self._logs = self._parsed(content[: self._end])
+        except StudyError:
+            self._let_go()
+            raise
 
     def read_logs(self, log_number_from: int) -> Iterable[dict[str, Any]]:
         return self._logs[log_number_from:]
@@ -55,28 +63,31 @@ class Journal(BaseJournalBackend):
             return
         data = ("\n".join(self._pending) + "\n").encode()
         try:
+            if self._torn:
+                self._mend()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:]) or 0
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 self._sync()
         except OSError as error:
-            self._file.truncate(self._end)
-            raise StudyError(
-                f"cannot write the study's journal {self._path}: {error.strerror}; make room and run the same command "
-                "again: it goes on where it stopped"
-            ) from None
+            self._torn = True
+            with suppress(OSError):  # if it fails, then before anything else is written
+                self._mend()
+            raise self._cannot_write(error) from None
         self._end += len(data)
         self._pending.clear()
 
     def close(self) -> None:
-        if self._file is not None:
-            try:
-                self.flush()
-                self._sync()
-            finally:
-                self._file.close()
-                self._file = None
+        if self._file is None:
+            return
+        try:
+            self.flush()
+            self._sync()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        finally:
+            self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -89,20 +100,41 @@ class Journal(BaseJournalBackend):
         os.fsync(self._file.fileno())
         self._synced = time.monotonic()
 
+    def _mend(self) -> None:
+        assert self._file is not None
+        self._file.truncate(self._end)
+        self._torn = False
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _cannot_write(self, error: OSError) -> StudyError:
+        return StudyError(
+            f"cannot write the study's journal {self._path}: {error.strerror}; make room and run the same command "
+            "again: it goes on where it stopped"
+        )
+
     def _claim(self) -> None:
         assert self._file is not None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._file.close()
             raise StudyError(
                 f"another driver is running the study in {self._path}: wait for it, end it, or choose another --study"
             ) from None
 
     def _parsed(self, content: bytes) -> list[dict[str, Any]]:
-        try:
-            return [json.loads(line) for line in content.splitlines()]
-        except ValueError as error:
-            raise StudyError(
-                f"the study's journal {self._path} is damaged: {error}; move it away to start anew"
-            ) from None
+        logs = []
+        for number, line in enumerate(content.splitlines(), start=1):
+            try:
+                log = json.loads(line)
+            except ValueError:
+                log = None
+            if not isinstance(log, dict) or "op_code" not in log:
+                raise StudyError(
+                    f"the study's journal {self._path} is damaged in line {number}; move it away to start anew"
+                )
+            logs.append(log)
+        return logs

@@ -8,6 +8,7 @@ A database that is away is waited for; whether the last change before that had a
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,8 +25,12 @@ from workflows.study.proposer import Proposal
 RESULT, ATTEMPT, ORIGIN, PARAMETERS = "result", "attempt", "origin", "parameters"
 ENDS = {"complete": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}
 DRIVER_DIED, INTERRUPTED = "its driver died", "the study was interrupted"
-BLAMELESS = (DRIVER_DIED, INTERRUPTED)
+ENTERED_TWICE = "it was entered twice while the storage was away"
+BLAMELESS = (DRIVER_DIED, INTERRUPTED, ENTERED_TWICE)
 """Ends that are not the trial's own fault: such an attempt does not count."""
+MOST_DEATHS = 20
+"""So many drivers may die while they try the same parameters before these are blamed for it."""
+DRIVER_KILLER = f"more than {MOST_DEATHS} drivers died while they tried it"
 PATIENCE = 300.0
 """Seconds to wait for a storage that is away."""
 _AWAY = (StorageInternalError, SQLAlchemyError)
@@ -55,10 +60,12 @@ class Ledger:
         """flush: makes what was entered durable. away: told when the storage does not answer."""
         self._storage, self._study = storage, study
         self._flush, self._away, self._patience = flush, away, patience
+        self.guard: Callable[[], None] = lambda: None
+        """Called before every change: raises if the study is no longer ours."""
         self._ids = {trial.number: trial._trial_id for trial in self.trials()}
 
     def flush(self) -> None:
-        self._persist(self._flush)
+        self.persist(self._flush)
 
     @property
     def next_number(self) -> int:
@@ -84,12 +91,19 @@ class Ledger:
             if again:
                 known = self._storage.get_all_trials(self._study, deepcopy=False)
                 if len(known) > number:
-                    return known[number]._trial_id
+                    return known[-1]._trial_id
             again = True
             return self._storage.create_new_trial(self._study, template)
 
-        self._ids[number] = self._persist(enter)
-        return number, entry
+        trial = self.persist(enter)
+        # Optuna itself tries again: if the answer to the first try was lost, the trial was entered more than once.
+        entered = self.persist(lambda: self._storage.get_trial_number_from_id(trial))
+        if entered > number:
+            self._ids |= {one.number: one._trial_id for one in self.trials()}
+            for twin in range(number, entered):
+                self.end(TrialResult(twin, "failed", reason=ENTERED_TWICE))
+        self._ids[entered] = trial
+        return entered, entry
 
     def end(self, result: TrialResult, values: tuple[float, ...] = ()) -> None:
         trial = self._ids[result.number]
@@ -101,36 +115,46 @@ class Ledger:
             except UpdateFinishedTrialError:
                 pass  # it arrived before the storage went away
 
-        self._persist(close)
+        self.persist(close)
 
     def trials(self) -> list[FrozenTrial]:
-        return self._persist(lambda: self._storage.get_all_trials(self._study, deepcopy=False))
+        return self.persist(lambda: self._storage.get_all_trials(self._study, deepcopy=False))
 
     def note(self, key: str, value: Any) -> None:
         """Keeps something about the study as a whole."""
-        self._persist(lambda: self._storage.set_study_user_attr(self._study, key, value))
+        self.persist(lambda: self._storage.set_study_user_attr(self._study, key, value))
 
     def notes(self) -> dict[str, Any]:
-        return self._persist(lambda: self._storage.get_study_user_attrs(self._study))
+        return self.persist(lambda: self._storage.get_study_user_attrs(self._study))
 
     def unfinished(self, attempts: int) -> Iterator[Entry]:
         """Parameter sets that still need a try; trials that a dead driver left running are ended first."""
-        last = {origin_of(trial): trial for trial in self.trials()}
+        trials = self.trials()
+        last = {origin_of(trial): trial for trial in trials}
+        tries = Counter(map(origin_of, trials))
         for origin, trial in last.items():
             attempt, proposal = int(trial.user_attrs.get(ATTEMPT, 1)), proposal_of(trial)
             if trial.state == TrialState.RUNNING:
-                self.end(TrialResult(trial.number, "failed", reason=DRIVER_DIED))
-                yield Entry(origin, attempt, proposal)
+                blamed = tries[origin] >= attempts + MOST_DEATHS
+                self.end(TrialResult(trial.number, "failed", reason=DRIVER_KILLER if blamed else DRIVER_DIED))
+                if not blamed:
+                    yield Entry(origin, attempt, proposal)
             elif trial.state == TrialState.FAIL:
                 if result_of(trial).reason in BLAMELESS:
                     yield Entry(origin, attempt, proposal)
-                elif attempt < attempts:
+                elif attempt < attempts and result_of(trial).reason != DRIVER_KILLER:
                     yield Entry(origin, attempt + 1, proposal)
 
-    def _persist(self, change: Callable[[], T]) -> T:
+    def check(self) -> None:
+        """Raises if the study is no longer ours."""
+        self.persist(lambda: None)
+
+    def persist(self, change: Callable[[], T]) -> T:
+        """Carries out a change that may be carried out twice, as soon as the storage answers."""
         began, pause = time.monotonic(), 0.2
         while True:
             try:
+                self.guard()
                 return change()
             except _AWAY as error:
                 reason = " ".join(str(error.__cause__ or error).split()).partition(" (Background on")[0]

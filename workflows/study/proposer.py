@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler, NSGAIISampler, RandomSampler, TPESampler
@@ -28,7 +29,7 @@ from workflows.front import front
 from workflows.records import Sampler
 
 POPULATION = 30
-WINDOWS = {"nsga2": 250, "random": 1}
+WINDOWS = {"nsga2": 250, "random": 100}
 """How many of the latest trials are kept in view; all others see LARGEST_WINDOW."""
 LARGEST_WINDOW = 1000
 _MEMORY = 0.8  # of the running means
@@ -58,9 +59,11 @@ class Proposer:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.name, self._seed, self._space = name, seed, space
         self._directions = [StudyDirection[direction.upper()] for direction in directions]
+        self._renewals = self._kept = 0  # times that the window was renewed, and trials in it since the last time
         self._study = optuna.create_study(directions=self._directions, sampler=self._sampler())
         self._asked: dict[int, tuple[optuna.Study, int]] = {}  # by the caller's keys: where each was asked for
         self._asking = self._busy = 0.0
+        self._told = 0
 
     def propose(self, key: int) -> Proposal:
         """Parameters for the trial that the caller calls `key`."""
@@ -78,23 +81,26 @@ class Proposer:
     def told(self, key: int, proposal: Proposal, values: Sequence[float] | None, *, stopped: bool, busy: float) -> None:
         """values: None for a trial that brought none. busy: seconds that it kept its worker."""
         self._busy = _mean(self._busy, busy)
+        self._told += 1
         state = TrialState.COMPLETE if values else TrialState.PRUNED if stopped else TrialState.FAIL
         study, number = self._asked.pop(key, (None, 0))
         if study is self._study:
             self._study.tell(number, _shown(values) if values else None, state=state)
         elif values:
             self._add(proposal, values)
-        if len(self._trials()) > 2 * self._window + len(self._asked):
+        # A front may be larger than the window: even then it is renewed only once in a while.
+        if len(self._trials()) > max(self._kept, self._window) + self._window + len(self._asked):
             self._renew()
 
     def remember(self, trials: Iterable[tuple[Proposal, Sequence[float]]]) -> None:
         """Finished trials of earlier drivers."""
         for proposal, values in _worth_keeping(list(trials), self._window):
             self._add(proposal, values)
+        self._kept = len(self._trials())
 
     def reconsider(self, slots: int) -> bool:
         """Changes to NSGA-II if TPE cannot keep the slots busy; says whether it did."""
-        if self.name != "auto" or self._busy == 0.0 or self._asking * slots <= self._busy:
+        if self.name != "auto" or self._told < POPULATION or self._asking * slots <= self._busy:
             return False
         self.name = "nsga2"
         self._renew()
@@ -114,7 +120,7 @@ class Proposer:
             for trial in self._trials()
             if trial.state == TrialState.COMPLETE
         ]
-        self._seed += 1
+        self._renewals += 1
         self._study = optuna.create_study(directions=self._directions, sampler=self._sampler())
         self.remember(known)
 
@@ -130,7 +136,7 @@ class Proposer:
         )
 
     def _sampler(self) -> BaseSampler:
-        seed = self._seed % 2**32
+        seed = int(np.random.SeedSequence([self._seed, self._renewals]).generate_state(1)[0])
         if self.name in ("random", "grid"):
             return RandomSampler(seed=seed)
         if self.name == "nsga2":

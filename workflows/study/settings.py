@@ -12,7 +12,7 @@ from workflows.study.ledger import Ledger
 from workflows.study.proposer import Proposal
 
 KEY = "settings"
-SHORTEST = {"cpu": 1.0, "wall": 1.0, "work": 1e9}
+SHORTEST = {"cpu": 1.0, "wall": 1.0, "work": 2.5e8}
 """Below this cost a trial is never stopped early: a second, or about as many kernel evaluations as one has time for."""
 UNITS = {"cpu": "s", "wall": "s", "work": "evaluations"}
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution
+from optuna.storages import RDBStorage
 
 from workflows.backends import Backend
 from workflows.errors import StudyError
@@ -19,6 +21,9 @@ from workflows.study.ledger import Ledger
 from workflows.study.proposer import Define, Proposal, Proposer, grid
 from workflows.study.settings import Settings, agree
 from workflows.study.storages import open_storage
+
+PROPOSER = 2**31
+"""The proposer's place among the runs that have seeds."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class Watcher:
     """Told what happens, and asked whether to stop; the parent of those who show it to people."""
 
     interrupted = False
+
+    def note(self, message: str) -> None:
+        """What is being done before there is anything to count."""
 
     def searching(self, progress: Progress, result: TrialResult | None) -> None: ...
 
@@ -84,9 +92,11 @@ def tune(
     """
     plan, watcher = plan or Plan(), watcher or Watcher()
     distributions = {} if callable(space) else space
+    wanted = _wanted(plan, distributions)
     with held(study, home, storage, settings, distributions, watcher) as mine:
         ledger = mine.ledger
-        proposer = Proposer(plan.sampler, settings.seed + ledger.next_number, space, settings.directions)
+        seed = settings.seed_of(ledger.next_number, PROPOSER)  # a study that goes on does not propose the same again
+        proposer = Proposer(plan.sampler, seed, space, settings.directions)
         backend = make_backend()
         try:
             driver = Driver(
@@ -100,7 +110,7 @@ def tune(
                 listener=watcher.searching,
                 beat=lambda: _beat(mine, driver, watcher),
             )
-            driver.enqueue(_wanted(plan, distributions))
+            driver.enqueue(wanted)
             watcher.searching(driver.progress, None)
             progress = driver.run()
             best = [number for number, _ in progress.front]
@@ -116,7 +126,8 @@ def tune(
                 )
         finally:
             backend.close()
-        return Outcome(study, settings, progress, members(ledger, settings, best), watcher.interrupted, mine.where)
+        shown = members(ledger, settings, best, confirmed=plan.confirm > 0 and not driver.interrupted)
+        return Outcome(study, settings, progress, shown, driver.interrupted, mine.where)
 
 
 @contextmanager
@@ -132,12 +143,16 @@ def held(
     opened = open_storage(storage, home, study)
     try:
         number = _study_id(opened.storage, study, settings)
-        ledger = Ledger(opened.storage, number, flush=opened.flush, away=watcher.storage_away)
-        lease = None if opened.alone else Lease(ledger, study)
+        ledger = Ledger(opened.storage, number, flush=opened.flush, away=partial(_away, watcher))
+        lease = None
+        if isinstance(opened.storage, RDBStorage):
+            lease = Lease(opened.storage.engine, number, study)
+            ledger.persist(lease.take)
+            ledger.guard = lease.check
         try:
             agree(ledger, settings, space, study)
             ledger.flush()
-            yield Held(ledger, opened.where, lease.renew if lease else lambda: None)
+            yield Held(ledger, opened.where, ledger.check)
         finally:
             if lease:
                 lease.release()
@@ -150,11 +165,7 @@ def looked_at(study: str, home: Path, storage: str | None) -> Iterator[Ledger]:
     """Opens a study to read it, whoever may be writing it."""
     opened = open_storage(storage, home, study, write=False)
     try:
-        try:
-            number = opened.storage.get_study_id_from_name(study)
-        except KeyError:
-            raise StudyError(f"no study {study!r} in {opened.where}") from None
-        yield Ledger(opened.storage, number)
+        yield Ledger(opened.storage, opened.find(study))
     finally:
         opened.close()
 
@@ -162,12 +173,21 @@ def looked_at(study: str, home: Path, storage: str | None) -> Iterator[Ledger]:
 def _study_id(storage: optuna.storages.BaseStorage, study: str, settings: Settings) -> int:
     directions = [optuna.study.StudyDirection[direction.upper()] for direction in settings.directions]
     try:
-        return storage.create_new_study(directions, study)
-    except optuna.exceptions.DuplicatedStudyError:
         number = storage.get_study_id_from_name(study)
+    except KeyError:
+        try:
+            return storage.create_new_study(directions, study)
+        except optuna.exceptions.DuplicatedStudyError:  # by another driver, at this very moment
+            number = storage.get_study_id_from_name(study)
     if storage.get_study_directions(number) != directions:
         raise StudyError(f"the study {study!r} has other objectives; choose another --study")
     return number
+
+
+def _away(watcher: Watcher, reason: str) -> None:
+    watcher.storage_away(reason)
+    if watcher.interrupted:
+        raise StudyError(f"interrupted while the study's storage did not answer: {reason}")
 
 
 def _beat(mine: Held, driver: Driver, watcher: Watcher) -> bool:
@@ -189,6 +209,13 @@ def _wanted(plan: Plan, space: dict[str, BaseDistribution]) -> list[Proposal]:
             raise StudyError(f"cannot try {parameters}: it lacks {', '.join(missing)}")
         for name, spread in space.items():
             value = parameters.setdefault(name, getattr(spread, "choices", (None,))[0])
-            if not spread._contains(spread.to_internal_repr(value)):
+            if not _allowed(value, spread):
                 raise StudyError(f"cannot try {name} = {value}: it is outside the search space, {spread}")
     return [Proposal.of({name: parameters[name] for name in space}, space) for parameters in sets]
+
+
+def _allowed(value: Any, spread: BaseDistribution) -> bool:
+    try:
+        return spread._contains(spread.to_internal_repr(value))
+    except (TypeError, ValueError):  # not a number where there must be one
+        return False

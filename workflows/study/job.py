@@ -1,0 +1,160 @@
+"""The main job in one record: which data, which space, on which machines, for how long. What `mmbsgd tune` runs."""
+
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from search_spaces import Space, load
+from workflows.backends import Backend
+from workflows.data import PreparedData
+from workflows.data.prepare import Progress
+from workflows.data.resolve import open_data
+from workflows.data.sources import DEMO_ROWS
+from workflows.data.workers import cores
+from workflows.errors import StudyError
+from workflows.records import Cost, Metric, Sampler, Third
+from workflows.study.driver import Limits
+from workflows.study.facts import check_splits, default_space, facts_of
+from workflows.study.proposer import Define, Distributions
+from workflows.study.settings import Settings
+from workflows.study.tuning import Outcome, Plan, Watcher, tune
+
+TRIALS = 100
+"""Where nothing else limits the study."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything has a default but the data. A study of the same name goes on where it stopped."""
+
+    data: str
+    """A prepared folder, a file that `prepare` reads, a known set or 'demo'."""
+    space: str | Space | Define | None = None
+    """A space or its name, or a function that asks an Optuna trial for values; None: the data's own, or 'default'."""
+    study: str | None = None
+    """None: named after the data and the space."""
+    trials: int | None = None
+    timeout: float | None = None
+    patience: int | None = None
+    metric: Metric = "accuracy"
+    cost: Cost = "cpu"
+    third: Third = "none"
+    folds: int = 0
+    repeats: int = 1
+    sampler: Sampler = "auto"
+    enqueue: Sequence[Mapping[str, Any]] = ()
+    early_stop: bool = True
+    confirm: int = 5
+    seed: int = 0
+    workers: int | None = None
+    """None: as many as there are CPUs; 0: trials run in this process."""
+    cpus: int = 1
+    """Of each worker."""
+    trial_timeout: float | None = None
+    ray_address: str | None = None
+    storage: str | None = None
+    label: str | None = None
+    rows: int = DEMO_ROWS
+    home: Path = Path("mmbsgd-home")
+
+    def __post_init__(self) -> None:
+        if self.folds < 0 or self.folds == 1:
+            raise StudyError(f"--folds {self.folds}: take 2 or more, or leave it out for a validation split")
+        if self.workers == 0 and (self.ray_address or self.trial_timeout):
+            raise StudyError(
+                "--workers 0 runs trials in this process: it goes with neither --ray-address nor --trial-timeout"
+            )
+
+    @property
+    def limits(self) -> Limits:
+        unlimited = self.trials is None and self.timeout is None and self.patience is None and self.sampler != "grid"
+        return Limits(TRIALS if unlimited else self.trials, self.timeout, self.patience)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A job whose data is prepared and whose space is known: what cannot work has been said by now."""
+
+    job: Job
+    study: str
+    settings: Settings
+    data: PreparedData
+    space: Distributions | Define
+
+    def run(self, watcher: Watcher | None = None) -> Outcome:
+        """Searches until the job's limits are reached, then confirms the front."""
+        job, watcher = self.job, watcher or Watcher()
+        return tune(
+            self.study,
+            self.settings,
+            self.space,
+            lambda: _backend(job, self.data, watcher.note),
+            plan=Plan(job.limits, job.sampler, job.early_stop, job.confirm, job.enqueue),
+            home=job.home,
+            storage=job.storage,
+            watcher=watcher,
+        )
+
+
+def run(job: Job, watcher: Watcher | None = None) -> Outcome:
+    return ready(job).run(watcher)
+
+
+def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready:
+    """Prepares the data if need be. `report` hears of it."""
+    data = open_data(job.data, job.home, report, label=job.label, rows=job.rows, folds=job.folds)
+    usual = default_space(job.data)
+    space = load(job.space or usual) if job.space is None or isinstance(job.space, str) else job.space
+    named = space.name if isinstance(space, Space) else getattr(space, "__name__", "function")
+    settings = Settings(
+        data=job.data,
+        fingerprint=data.manifest.fingerprint,
+        space=named,
+        metric=job.metric,
+        cost=job.cost,
+        third=job.third,
+        folds=job.folds,
+        repeats=job.repeats,
+        seed=job.seed,
+    )
+    check_splits(job.data, data, settings)
+    searched = space.distributions(facts_of(space, job.data, data, settings)) if isinstance(space, Space) else space
+    return Ready(job, job.study or _name(job.data, named, usual), settings, data, searched)
+
+
+def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backend:
+    from workflows.workplace import Workplace
+
+    workplace = Workplace.of(data)
+    if job.workers == 0:
+        from workflows.backends.in_process import InProcess
+
+        note("compiling the kernels (once per machine)")
+        trial = workplace.open()
+        if trial is None:
+            raise StudyError(f"--workers 0 needs data on this machine, not in {data.folder.name}")
+        return InProcess(trial)
+    from workflows.cluster import connect
+
+    note("starting Ray on this machine" if job.ray_address is None else f"joining the Ray cluster at {job.ray_address}")
+    asked_to_end = signal.getsignal(signal.SIGTERM)
+    connect(job.ray_address, (job.workers or max(cores() // job.cpus, 1)) * job.cpus)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, asked_to_end)  # Ray puts its own in the place of ours
+    from workflows.backends.ray_actors import RayActors  # now that Ray may be imported
+
+    note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
+    return RayActors(workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout)
+
+
+def _name(data: str, space: str, usual: str) -> str:
+    """A study's name after its data, and after its space if that is not the usual one."""
+    stem = _word(Path(data.rstrip("/")).name.partition(".")[0]) or "study"
+    return stem if space == usual else f"{stem}-{_word(Path(space).stem)}"
+
+
+def _word(text: str) -> str:
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text)
