@@ -172,7 +172,7 @@ def test_what_a_sampler_sees_stays_small_and_has_the_best_and_the_latest(sampler
             told.append(values)
         if key % 100 == 99:
             best = {told[position] for position in front(told)}
-            assert len(proposer._trials()) <= 2 * window + len(best) + slots + 1
+            assert len(proposer._trials()) <= window + len(best) + module.GROWTH + slots + 1
             seen = {(round(score, 9), round(cost, 9)) for score, cost in in_view(proposer)}
             assert {(round(score, 9), round(cost, 9)) for score, cost in {*best, *told[-window // 2 :]}} <= seen
 
@@ -180,6 +180,7 @@ def test_what_a_sampler_sees_stays_small_and_has_the_best_and_the_latest(sampler
 def test_a_front_larger_than_the_window_does_not_make_every_trial_costly(monkeypatch):
     """Every trial is on the front: all of them stay in view, and the window is renewed now and then only."""
     monkeypatch.setitem(module.WINDOWS, "nsga2", 20)
+    monkeypatch.setattr(module, "GROWTH", 20)
     proposer, renewals = Proposer("nsga2", 0, SPACE, DIRECTIONS), []
     renew = proposer._renew
     monkeypatch.setattr(proposer, "_renew", lambda: (renewals.append(1), renew()))

@@ -8,13 +8,14 @@ import pytest
 
 from search_spaces import load, shipped
 from workflows.cli import main
+from workflows.commands.console import console
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
     """Runs the command here, in an empty folder and a wide terminal: (exit code, output, errors)."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(console, "_width", 300)
 
     def command_here(*arguments):
         monkeypatch.setattr(sys, "argv", ["mmbsgd", "spaces", *arguments])

@@ -8,13 +8,14 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from operator import le
 
 from optuna.trial import FrozenTrial, TrialState
 
 from workflows.backends import Backend
 from workflows.front import front, hypervolume
 from workflows.records import Bar, Point, TrialResult, TrialSpec
-from workflows.stopping import bar
+from workflows.stopping import learnt_slack
 from workflows.study.ledger import BLAMELESS, INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
 from workflows.study.proposer import Proposal, Proposer
 
@@ -92,6 +93,7 @@ class Driver:
         self._running: dict[int, Entry] = {}
         self._worst: tuple[float, ...] = ()
         self._curves: deque[tuple[Point, ...]] = deque(maxlen=MOST_CURVES)
+        self._unlearnt = 0  # of these
         self._recover()
 
     def enqueue(self, proposals: Iterable[Proposal]) -> None:
@@ -187,23 +189,29 @@ class Driver:
         self._count(result.number, values)
         if len(result.curve) > 1:
             self._curves.append(result.curve)
+            self._unlearnt += 1
 
     def _renew_bar(self) -> None:
-        if self._bar is not None and self._curves:
-            best = [(values[0], values[1]) for _, values in self.progress.front]
-            self._bar = bar(best, self._curves, self._bar.shortest)
+        """The front at once, the slack whenever there is a tenth more to learn it from."""
+        if self._bar is None or not self._curves:
+            return
+        slack = self._bar.slack
+        if self._unlearnt * 10 >= len(self._curves):
+            slack, self._unlearnt = learnt_slack(self._curves), 0
+        front = tuple(sorted((cost, score) for _, (score, cost, *_) in self.progress.front))
+        self._bar = Bar(front, slack, self._bar.shortest)
 
     def _count(self, number: int, values: tuple[float, ...]) -> None:
         """Adds a point to the front and to the hypervolume."""
         progress = self.progress
         worst = tuple(map(max, self._worst or values[1:], values[1:]))
-        candidates = [*progress.front, (number, values)]
-        kept = front([point for _, point in candidates])
-        grown = len(candidates) - 1 in kept
+        grown = not any(_covers(best, values) for _, best in progress.front)
         progress.without_growth = 0 if grown else progress.without_growth + 1
+        if grown:
+            candidates = [*progress.front, (number, values)]
+            progress.front = [candidates[position] for position in front([point for _, point in candidates])]
         if grown or worst != self._worst:
             self._worst = worst
-            progress.front = [candidates[position] for position in kept]
             volume = hypervolume([point for _, point in progress.front], (0.0, *worst))
             progress.hypervolume = volume / max(math.prod(worst), 1e-300)
 
@@ -238,6 +246,11 @@ class Driver:
         self._renew_bar()
         self._proposer.remember(finished)
         self._queue.extend(unfinished)
+
+
+def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether one point is nowhere worse than another."""
+    return one[0] >= other[0] and all(map(le, one[1:], other[1:]))
 
 
 def _ended(trial: FrozenTrial) -> float:

@@ -29,9 +29,11 @@ from workflows.front import front
 from workflows.records import Sampler
 
 POPULATION = 30
-WINDOWS = {"nsga2": 250, "random": 100}
-"""How many of the latest trials are kept in view; all others see LARGEST_WINDOW."""
+WINDOWS = {"nsga2": 2 * POPULATION, "random": 1}
+"""How many of the latest trials stay in view when it is renewed; all others keep LARGEST_WINDOW."""
 LARGEST_WINDOW = 1000
+GROWTH = 300
+"""How many trials come into view, or as many as the window has, before it is renewed."""
 _MEMORY = 0.8  # of the running means
 
 Distributions = dict[str, BaseDistribution]
@@ -88,8 +90,7 @@ class Proposer:
             self._study.tell(number, _shown(values) if values else None, state=state)
         elif values:
             self._add(proposal, values)
-        # A front may be larger than the window: even then it is renewed only once in a while.
-        if len(self._trials()) > max(self._kept, self._window) + self._window + len(self._asked):
+        if len(self._trials()) > self._kept + max(self._window, GROWTH) + len(self._asked):
             self._renew()
 
     def remember(self, trials: Iterable[tuple[Proposal, Sequence[float]]]) -> None:
