@@ -29,6 +29,7 @@ benchmark: .venv/dev
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
+	$(BIN)/python benchmarks/terminal.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -41,7 +41,7 @@ from workflows.study.ledger import proposal_of, result_of
 from workflows.study.tuning import looked_at
 
 COSTS, AXES = ("cpu", "work"), ("linear", "log10")
-SAMPLERS = ("random", "auto", "tpe", "nsga2")
+SAMPLERS = ("random", "auto")
 
 Raw = dict[str, Any]
 T = TypeVar("T")
@@ -62,8 +62,8 @@ class Plan:
     quality_seeds: int = 5
     quality_trials: int = 150
     stopping_rows: int = 1_000_000
-    stopping_seeds: int = 4
-    stopping_trials: int = 60
+    stopping_seeds: int = 2
+    stopping_trials: int = 100
 
 
 QUICK = Plan(1, 200, 20, 50, 500, 100, 1, 20, 2, 12, 1_000_000, 1, 25)

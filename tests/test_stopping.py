@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workflows.front import front
 from workflows.records import Bar, Point
 from workflows.stopping import FEWEST_CURVES, QUANTILE, SHARES, bar, hope, hopeless, learnt_slack
 
@@ -23,6 +24,10 @@ def curve_of(scores, last=1.0):
     return tuple(Point(share, 10 * share, score) for share, score in zip(shares, scores, strict=True))
 
 
+def bar_of(finished, curves, shortest=1.0):
+    return bar([finished[position] for position in front(finished)], learnt_slack(curves), shortest)
+
+
 def one_look(share, cost, score):
     return [Point(share, cost, score)]
 
@@ -33,7 +38,7 @@ CURVES = st.lists(CURVE, max_size=25)
 
 @given(FINISHED, CURVES, CURVE)
 def test_a_trial_stops_exactly_when_the_rule_says_so(finished, curves, mine):
-    made = bar(finished, curves)
+    made = bar_of(finished, curves)
     for look in range(1, len(mine) + 1):
         seen = [(point.share, point.cost, point.score) for point in mine[:look]]
         assert hopeless(mine[:look], made) == naive.stops(seen, finished, made.slack)
@@ -41,7 +46,7 @@ def test_a_trial_stops_exactly_when_the_rule_says_so(finished, curves, mine):
 
 @given(FINISHED, CURVES, CURVE)
 def test_who_would_have_ended_on_the_front_is_not_stopped_if_it_ends_within_its_hope(finished, curves, mine):
-    made = bar(finished, curves)
+    made = bar_of(finished, curves)
     end = (mine[-1].score, mine[-1].cost)
     on_the_front = not any(naive.dominates(other, end) or other == end for other in finished)
     for look in range(1, len(mine)):
@@ -129,7 +134,7 @@ def test_the_slack_holds_from_its_share_on():
 
 @given(FINISHED)
 def test_the_bar_holds_what_no_finished_trial_beats_by_rising_cost(finished):
-    made = bar(finished, [], shortest=3.0)
+    made = bar_of(finished, [], shortest=3.0)
     assert {(score, cost) for cost, score in made.front} == naive.pareto(finished)
     assert list(made.front) == sorted(made.front)
     assert made.shortest == 3.0

@@ -13,11 +13,10 @@ slack   the part of the error 1 - best that may still vanish, learnt from finish
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from workflows.front import front
 from workflows.records import Bar, Point
 
 SHARES = (0.025, 0.05, *(share / 10 for share in range(1, 10)))
@@ -44,10 +43,9 @@ def hope(curve: Sequence[Point], slack: Sequence[tuple[float, float]]) -> float:
     return best + slack[position][1] * (1.0 - best)
 
 
-def bar(finished: Sequence[tuple[float, float]], curves: Sequence[Sequence[Point]], shortest: float = 1.0) -> Bar:
-    """finished: (score, cost) of the trials that ran to their end."""
-    best = sorted((finished[position][1], finished[position][0]) for position in front(finished))
-    return Bar(tuple(best), learnt_slack(curves), shortest)
+def bar(best: Iterable[tuple[float, ...]], slack: tuple[tuple[float, float], ...], shortest: float = 1.0) -> Bar:
+    """best: (score, cost) of the finished trials that no other beats."""
+    return Bar(tuple(sorted((cost, score) for score, cost, *_ in best)), slack, shortest)
 
 
 def learnt_slack(curves: Sequence[Sequence[Point]]) -> tuple[tuple[float, float], ...]:

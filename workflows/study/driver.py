@@ -15,7 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 from workflows.backends import Backend
 from workflows.front import front, hypervolume
 from workflows.records import Bar, Point, TrialResult, TrialSpec
-from workflows.stopping import learnt_slack
+from workflows.stopping import bar, learnt_slack
 from workflows.study.ledger import BLAMELESS, INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
 from workflows.study.proposer import Proposal, Proposer
 
@@ -198,8 +198,7 @@ class Driver:
         slack = self._bar.slack
         if self._unlearnt * 10 >= len(self._curves):
             slack, self._unlearnt = learnt_slack(self._curves), 0
-        front = tuple(sorted((cost, score) for _, (score, cost, *_) in self.progress.front))
-        self._bar = Bar(front, slack, self._bar.shortest)
+        self._bar = bar((values for _, values in self.progress.front), slack, self._bar.shortest)
 
     def _count(self, number: int, values: tuple[float, ...]) -> None:
         """Adds a point to the front and to the hypervolume."""
