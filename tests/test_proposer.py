@@ -188,7 +188,7 @@ def test_a_front_larger_than_the_window_does_not_make_every_trial_costly(monkeyp
     for key, pair in enumerate(values):
         proposer.told(key, proposer.propose(key), pair, stopped=False, busy=1.0)
     assert len(in_view(proposer)) == 300
-    assert 5 < len(renewals) <= 15
+    assert 5 < len(renewals) <= 25, "copies that were not tried count too"
 
 
 def test_renewing_loses_no_member_of_the_front():

@@ -23,7 +23,6 @@ OTHERS = {
     "folds": 5,
     "repeats": 2,
     "seed": 6,
-    "space": "mine.toml",
 }
 
 
@@ -63,7 +62,17 @@ def test_a_study_begun_with_other_settings_is_refused_by_name(name):
 
 
 def test_every_setting_is_compared_or_has_its_reason_not_to():
-    assert {*OTHERS, "fingerprint", "data"} == set(Settings.__dataclass_fields__)
+    assert {*OTHERS, "fingerprint", "data", "space"} == set(Settings.__dataclass_fields__)
+
+
+def test_the_same_ranges_by_another_name_are_the_same_but_a_function_is_known_by_its_name_alone():
+    ledger = ledger_of(InMemoryStorage())
+    agree(ledger, SETTINGS, SPACE, "one")
+    agree(ledger, replace(SETTINGS, space="./mine.toml"), SPACE, "one")
+    other = ledger_of(InMemoryStorage())
+    agree(other, replace(SETTINGS, space="narrow"), {}, "two")
+    with pytest.raises(StudyError, match="with space narrow instead of wide"):
+        agree(other, replace(SETTINGS, space="wide"), {}, "two")
 
 
 def test_other_data_and_other_ranges_are_refused_in_words():

@@ -223,7 +223,7 @@ GOOD = "C=10 gamma=5 budget=30 mergees=3 epochs=1"
         (["--trial-timeout", "3"], "--workers 0 runs trials in this process"),
         (["--enqueue", "budget"], "--enqueue 'budget': write NAME=VALUE"),
         (["--enqueue", "nonsense=1"], "the search space has no nonsense"),
-        (["--enqueue", "C=1"], "it lacks gamma, budget, mergees, epochs"),
+        (["--enqueue", "C=1"], "it lacks gamma, budget, mergees"),
         (["--enqueue", GOOD.replace("C=10", "C=much")], "cannot try C = much"),
         (["--enqueue", GOOD.replace("C=10", "C=nan")], "cannot try C = nan"),
         (["--enqueue", GOOD.replace("C=10", "C=1e9")], "cannot try C = 1000000000.0: it is outside"),

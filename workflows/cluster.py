@@ -20,7 +20,7 @@ LOST_SOON = {
 """What makes Ray notice within seconds, not minutes, that a link is cut. Nodes of a cluster need it when they start."""
 
 
-def connect(address: str | None, cpus: int | None = None) -> None:
+def connect(address: str | None, cpus: int | None = None) -> bool:
     """Joins the cluster at this address ('auto', 'HOST:PORT', 'ray://…'); without one, starts Ray on this machine.
 
     cpus: of the machine's own cluster. It listens on 127.0.0.1 and asks for a token that only this
@@ -39,14 +39,15 @@ def connect(address: str | None, cpus: int | None = None) -> None:
     import ray
 
     if ray.is_initialized():
-        return
+        return False
     quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     try:
         if address is not None:
             _knock(address)
             ray.init(address=address, **quiet)
-            return
+            return True
         ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+        return True
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
         said = " ".join(str(error).split())
         if address is None:

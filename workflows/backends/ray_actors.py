@@ -89,10 +89,17 @@ class _Actor:
 
 class RayActors:
     def __init__(
-        self, setup: Setup, *, workers: int | None = None, cpus: int = 1, trial_timeout: float | None = None
+        self,
+        setup: Setup,
+        *,
+        workers: int | None = None,
+        cpus: int = 1,
+        trial_timeout: float | None = None,
+        leave: bool = False,
     ) -> None:
-        """workers: at most so many actors; else as many as the cluster has room for. cpus: of each of them."""
-        self._setup, self._workers, self._cpus = setup, workers, cpus
+        """workers: at most so many actors; else as many as the cluster has room for. cpus: of each of them. leave:
+        disconnect from Ray at the end."""
+        self._setup, self._workers, self._cpus, self._leave = setup, workers, cpus, leave
         self._trial_timeout = math.inf if trial_timeout is None else trial_timeout
         self._actors: dict[Any, _Actor] = {}
         self._arrivals: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -100,7 +107,7 @@ class RayActors:
         self._homeless: deque[TrialSpec] = deque()  # were queued behind a trial that took its actor along
         self._shared: Any = None
         self._failed_starts: Counter[str] = Counter()  # by node
-        self._busy = 0.0
+        self._busy, self._reason = 0.0, ""
         self._began = time.perf_counter()
         self._looked, self._answered = -math.inf, True
         self._remote = ray.remote(Worker)
@@ -146,6 +153,8 @@ class RayActors:
         for actor in self._actors.values():
             ray.kill(actor.handle)
         self._actors.clear()
+        if self._leave:
+            ray.shutdown()
 
     # Actors come and go.
 
@@ -188,6 +197,15 @@ class RayActors:
         limit = None if self._workers is None else max(self._workers - len(self._actors), 0)
         for _, node in wanted[:limit]:
             self._hire(node)
+        if not self._actors:
+            self._explain([int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]])
+
+    def _explain(self, cpus: list[int]) -> None:
+        """No worker and nowhere to start one: waiting would not help, unless nodes with CPUs are still to come."""
+        if self._failed_starts:
+            raise StudyError(f"workers do not start: {self._reason}")
+        if 0 < max(cpus, default=0) < self._cpus:
+            raise StudyError(f"no node has {self._cpus} CPUs for a trial; the largest has {max(cpus)}")
 
     def _hire(self, node: str) -> None:
         here = NodeAffinitySchedulingStrategy(node, soft=False)
@@ -210,8 +228,7 @@ class RayActors:
         ray.kill(actor.handle)
         if not actor.ready:
             self._failed_starts[actor.node] += 1
-            if self._failed_starts[actor.node] >= MOST_FAILED_STARTS and not self._actors:
-                raise StudyError(f"workers do not start: {reason}")
+            self._reason = reason
         if actor.specs:
             first, *queued = actor.specs.values()
             spent = time.perf_counter() - actor.began

@@ -16,10 +16,10 @@ HOME = Path("mmbsgd-home")
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, float, float], None]]:
+def progress(screen: Console = console) -> Iterator[Callable[[str, float, float], None]]:
     """A function (stage, done, total) that draws one bar per stage; bars vanish when the work is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with Progress(*columns, console=screen, transient=True) as bars:
         stages: dict[str, TaskID] = {}
 
         def report(stage: str, done: float, total: float) -> None:

@@ -42,5 +42,5 @@ def front(
     console.print(
         scatter(points, [(member.values[0], member.values[1]) for member in found], (settings.metric, settings.cost))
     )
-    state = "confirmed" if any(member.runs for member in found) else "unconfirmed"
+    state = front_view.state(found)
     console.print(front_view.front_table(found, settings, f"{study} · {state} Pareto front of {len(complete)} trials"))

@@ -34,6 +34,12 @@ def front_table(front: list[Member], settings: Settings, title: str) -> Table:
     return table
 
 
+def state(front: list[Member]) -> str:
+    """How far a front is confirmed."""
+    confirmed = [bool(member.runs) for member in front]
+    return "confirmed" if all(confirmed) else "partly confirmed" if any(confirmed) else "unconfirmed"
+
+
 def as_json(outcome: Outcome, seconds: float | None = None) -> dict[str, Any]:
     progress, settings = outcome.progress, outcome.settings
     content = {
@@ -76,7 +82,7 @@ def train_command(member: Member, settings: Settings) -> str:
     options = {"C": "--C", "gamma": "--gamma", "budget": "--budget", "mergees": "--mergees", "epochs": "--epochs"}
     options |= {"maintenance": "--maintenance", "engine": "--engine"}
     chosen = {"epochs": 1} | member.parameters
-    words = [f"{options[name]} {_number(value)}" for name, value in chosen.items() if name in options]
+    words = [f"{options[name]} {value}" for name, value in chosen.items() if name in options]
     return f"mmbsgd train {settings.data} {' '.join(words)}"
 
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from mmbsgd.errors import MmbsgdError
 from workflows.commands.console import HOME, Home, console, progress
-from workflows.data.sources import DEMO_ROWS
+from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
 
@@ -44,7 +44,8 @@ def tune(
         Cost, typer.Option(help="What training costs: CPU seconds, wall seconds or kernel evaluations.")
     ] = "cpu",
     third: Annotated[
-        Third, typer.Option(help="A third objective: support vectors, or seconds to predict a row.")
+        Third,
+        typer.Option(help="A third objective: support vectors, or seconds to predict a row. No early stopping then."),
     ] = "none",
     folds: Annotated[
         int, typer.Option(help="Score by K-fold cross-validation.", show_default="a validation split")
@@ -121,9 +122,10 @@ def tune(
         rows=rows,
         home=home,
     )
-    with progress() as report:
+    screen = Console(stderr=True) if as_json else console
+    with progress(screen) as report:
         prepared = ready(job, report)
-    view = StudyView(Console(stderr=True) if as_json else console, prepared.study, prepared.settings, job.limits)
+    view = StudyView(screen, prepared.study, prepared.settings, job.limits)
     try:
         with view.shown():
             outcome = prepared.run(view)
@@ -131,18 +133,20 @@ def tune(
         if not view.interrupted:
             raise
         _interrupted(str(error))
-    _report(outcome, as_json, time.monotonic() - began, _where(home, storage))
+    there = "" if home == HOME else f" --home {home}"
+    how = (f" --label {label}" if label else "") + (f" --rows {rows}" if data == DEMO else "") + there
+    _report(outcome, as_json, time.monotonic() - began, _where(home, storage), how)
 
 
-def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str) -> None:
+def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: str) -> None:
+    """where and how: the options that lead to the study, and to its data."""
     from workflows.commands import front_view
 
     progress, settings = outcome.progress, outcome.settings
     if as_json:
         typer.echo(json.dumps(front_view.as_json(outcome, seconds), indent=1))
     else:
-        confirmed = any(member.runs for member in outcome.front)
-        title = f"{outcome.study} · {'confirmed' if confirmed else 'unconfirmed'} Pareto front"
+        title = f"{outcome.study} · {front_view.state(outcome.front)} Pareto front"
         if outcome.front:
             console.print(front_view.front_table(outcome.front, settings, title))
         said = [
@@ -163,7 +167,7 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str) -> No
         more = 2 * max(progress.done, 50)
         for command, why in (
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
-            (front_view.train_command(outcome.front[0], settings), "the most accurate one"),
+            (front_view.train_command(outcome.front[0], settings) + how, "the most accurate one"),
             (f"the same command with --trials {more}", "search on"),
         ):
             console.print(f"  {escape(command)}  [dim]# {why}[/dim]", soft_wrap=True, highlight=False)

@@ -56,7 +56,6 @@ class Progress:
     without_growth: int = 0
     failures: list[tuple[int, str]] = field(default_factory=list)
     sampler: str = ""
-    message: str = ""
 
     @property
     def done(self) -> int:
@@ -87,7 +86,8 @@ class Driver:
         self._ledger, self._proposer, self._backend = ledger, proposer, backend
         self._make_spec, self._objectives = make_spec, objectives
         self._limits, self._listener, self._beat, self._bar = limits, listener, beat, bar
-        self.progress = Progress(sampler=proposer.name)
+        self._timeout = math.inf if limits.timeout is None else limits.timeout
+        self.progress = Progress(sampler=proposer.name, slots=backend.slots())
         self.interrupted = False
         self._queue: deque[Entry] = deque()  # parameter sets to be tried before new ones are proposed
         self._running: dict[int, Entry] = {}
@@ -98,21 +98,23 @@ class Driver:
 
     def enqueue(self, proposals: Iterable[Proposal]) -> None:
         """Parameter sets to be tried before any are proposed; those that were tried already are left out."""
-        known = [entry.proposal.parameters for entry in self._queue]
-        known += [proposal_of(trial).parameters for trial in self._ledger.trials()]
+        known = {entry.proposal.key for entry in self._queue}
+        known |= {proposal_of(trial).key for trial in self._ledger.trials()}
         for proposal in proposals:
-            if proposal.parameters not in known:
-                known.append(proposal.parameters)
+            if proposal.key not in known:
+                known.add(proposal.key)
                 self._queue.append(Entry(None, 1, proposal))
 
     def run(self) -> Progress:
         """Until the limits are reached, or `interrupted` is set: what then still runs is tried again next time."""
-        began = self._backend.now()
+        began: float | None = None  # the time that workers need to start is not the search's
         while True:
             self._beat()
             if self.interrupted:
                 break
-            late = self._limits.timeout is not None and self._backend.now() - began >= self._limits.timeout
+            if began is None and self._backend.slots():
+                began = self._backend.now()
+            late = began is not None and self._backend.now() - began >= self._timeout
             wanted = not late and self._fill()
             self._ledger.flush()
             if not self._running and not wanted:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from search_spaces import Space, load
 from workflows.backends import Backend
@@ -61,6 +61,26 @@ class Job:
     home: Path = Path("mmbsgd-home")
 
     def __post_init__(self) -> None:
+        for name, value, known in (
+            ("metric", self.metric, Metric),
+            ("cost", self.cost, Cost),
+            ("third", self.third, Third),
+            ("sampler", self.sampler, Sampler),
+        ):
+            if value not in get_args(known):
+                raise StudyError(f"{name}={value!r} is none of {', '.join(get_args(known))}")
+        for name, number, least in (
+            ("trials", self.trials, 1),
+            ("repeats", self.repeats, 1),
+            ("confirm", self.confirm, 0),
+            ("workers", self.workers, 0),
+            ("cpus", self.cpus, 1),
+            ("seed", self.seed, 0),
+        ):
+            if number is not None and number < least:
+                raise StudyError(f"{name}={number} must be at least {least}")
+        if not (self.space is None or isinstance(self.space, str | Space) or callable(self.space)):
+            raise StudyError(f"space={self.space!r} is neither a space nor the name of one nor a function")
         if self.folds < 0 or self.folds == 1:
             raise StudyError(f"--folds {self.folds}: take 2 or more, or leave it out for a validation split")
         if self.workers == 0 and (self.ray_address or self.trial_timeout):
@@ -122,7 +142,8 @@ def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready
     )
     check_splits(job.data, data, settings)
     searched = space.distributions(facts_of(space, job.data, data, settings)) if isinstance(space, Space) else space
-    return Ready(job, job.study or _name(job.data, named, usual), settings, data, searched)
+    study = _name(job.data, named, usual) if job.study is None else job.study
+    return Ready(job, study, settings, data, searched)
 
 
 def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backend:
@@ -141,13 +162,13 @@ def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backe
 
     note("starting Ray on this machine" if job.ray_address is None else f"joining the Ray cluster at {job.ray_address}")
     asked_to_end = signal.getsignal(signal.SIGTERM)
-    connect(job.ray_address, (job.workers or max(cores() // job.cpus, 1)) * job.cpus)
+    joined = connect(job.ray_address, (job.workers or max(cores() // job.cpus, 1)) * job.cpus)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, asked_to_end)  # Ray puts its own in the place of ours
     from workflows.backends.ray_actors import RayActors  # now that Ray may be imported
 
     note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
-    return RayActors(workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout)
+    return RayActors(workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout, leave=joined)
 
 
 def _name(data: str, space: str, usual: str) -> str:

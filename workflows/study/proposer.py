@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ WINDOWS = {"nsga2": 2 * POPULATION, "random": 1}
 LARGEST_WINDOW = 1000
 GROWTH = 300
 """How many trials come into view, or as many as the window has, before it is renewed."""
+MOST_COPIES = 5
+"""How often a sampler is asked again if it proposes what was tried before."""
 _MEMORY = 0.8  # of the running means
 
 Distributions = dict[str, BaseDistribution]
@@ -51,6 +54,12 @@ class Proposal:
     """What Optuna chose, which is the same unless the space is a function."""
     distributions: Distributions = field(default_factory=dict)
 
+    @property
+    def key(self) -> str:
+        """The same for the same parameters."""
+        values = self.parameters.items()
+        return repr(sorted((name, value if isinstance(value, str) else float(value)) for name, value in values))
+
     @classmethod
     def of(cls, parameters: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> "Proposal":
         return cls(dict(parameters), dict(parameters), {name: distributions[name] for name in parameters})
@@ -66,19 +75,33 @@ class Proposer:
         self._asked: dict[int, tuple[optuna.Study, int]] = {}  # by the caller's keys: where each was asked for
         self._asking = self._busy = 0.0
         self._told = 0
+        self._seen: set[str] = set()
 
     def propose(self, key: int) -> Proposal:
         """Parameters for the trial that the caller calls `key`."""
         began = time.perf_counter()
-        if callable(self._space):
-            trial = self._study.ask()
-            proposal = Proposal(dict(self._space(trial)), trial.params, dict(trial.distributions))
+        for _ in range(MOST_COPIES):
+            trial, proposal = self._ask()
+            if proposal.key not in self._seen:
+                break
+            self._study.tell(trial.number, state=TrialState.FAIL)  # NSGA-II breeds copies: there is nothing to learn
         else:
-            trial = self._study.ask(self._space)
-            proposal = Proposal.of(trial.params, self._space)
+            trial, proposal = self._ask()
+        self._seen.add(proposal.key)
         self._asked[key] = (self._study, trial.number)
         self._asking = _mean(self._asking, time.perf_counter() - began)
         return proposal
+
+    def _ask(self) -> tuple[optuna.Trial, Proposal]:
+        if not callable(self._space):
+            trial = self._study.ask(self._space)
+            return trial, Proposal.of(trial.params, self._space)
+        trial = self._study.ask()
+        parameters = self._space(trial)
+        if not isinstance(parameters, Mapping):
+            raise StudyError(f"the space must return the parameters as a dict, not {parameters!r}")
+        plain = {name: getattr(value, "item", lambda value=value: value)() for name, value in parameters.items()}
+        return trial, Proposal(plain, trial.params, dict(trial.distributions))
 
     def told(self, key: int, proposal: Proposal, values: Sequence[float] | None, *, stopped: bool, busy: float) -> None:
         """values: None for a trial that brought none. busy: seconds that it kept its worker."""
@@ -95,7 +118,9 @@ class Proposer:
 
     def remember(self, trials: Iterable[tuple[Proposal, Sequence[float]]]) -> None:
         """Finished trials of earlier drivers."""
-        for proposal, values in _worth_keeping(list(trials), self._window):
+        known = list(trials)
+        self._seen |= {proposal.key for proposal, _ in known}
+        for proposal, values in _worth_keeping(known, self._window):
             self._add(proposal, values)
         self._kept = len(self._trials())
 
@@ -116,11 +141,9 @@ class Proposer:
 
     def _renew(self) -> None:
         """Goes on with a new study of the trials worth keeping in view."""
-        known = [
-            (Proposal({}, trial.params, trial.distributions), _hidden(trial.values))
-            for trial in self._trials()
-            if trial.state == TrialState.COMPLETE
-        ]
+        complete = [trial for trial in self._trials() if trial.state == TrialState.COMPLETE]
+        complete.sort(key=lambda trial: trial.datetime_complete or datetime.min)  # the latest to end, not to begin
+        known = [(Proposal({}, trial.params, trial.distributions), _hidden(trial.values)) for trial in complete]
         self._renewals += 1
         self._study = optuna.create_study(directions=self._directions, sampler=self._sampler())
         self.remember(known)

@@ -14,7 +14,6 @@ from workflows.study.proposer import Proposal
 KEY = "settings"
 SHORTEST = {"cpu": 1.0, "wall": 1.0, "work": 2.5e8}
 """Below this cost a trial is never stopped early: a second, or about as many kernel evaluations as one has time for."""
-UNITS = {"cpu": "s", "wall": "s", "work": "evaluations"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,8 @@ def agree(ledger: Ledger, settings: Settings, space: dict[str, BaseDistribution]
     if kept is None:
         ledger.note(KEY, mine)
         return
-    differing = [name for name in mine if name != "data" and kept.get(name) != mine[name]]
+    only_named = ("data", "space") if space else ("data",)  # a function is known by its name alone
+    differing = [name for name in mine if name not in only_named and kept.get(name) != mine[name]]
     if differing:
         said = ", ".join(_difference(name, kept, mine) for name in differing)
         raise StudyError(

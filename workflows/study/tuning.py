@@ -22,6 +22,8 @@ from workflows.study.proposer import Define, Proposal, Proposer, grid
 from workflows.study.settings import Settings, agree
 from workflows.study.storages import open_storage
 
+USUAL = {"epochs": 1, "maintenance": "cascade", "engine": "fast", "bias": "calibrated"}
+"""What parameters are that a set to be tried first does not name, as far as the space has them."""
 PROPOSER = 2**31
 """The proposer's place among the runs that have seeds."""
 
@@ -205,6 +207,9 @@ def _wanted(plan: Plan, space: dict[str, BaseDistribution]) -> list[Proposal]:
     for parameters in sets:
         if unknown := [name for name in parameters if name not in space]:
             raise StudyError(f"cannot try {parameters}: the search space has no {', '.join(unknown)}")
+        for name, usual in USUAL.items():
+            if name in space and _allowed(usual, space[name]):
+                parameters.setdefault(name, usual)
         if missing := [name for name in space if name not in parameters and not space[name].single()]:
             raise StudyError(f"cannot try {parameters}: it lacks {', '.join(missing)}")
         for name, spread in space.items():
