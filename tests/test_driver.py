@@ -473,3 +473,22 @@ def test_workers_that_come_late_are_waited_for():
             return super().wait(timeout)
 
     assert driver_of(ledger_of(InMemoryStorage()), Late(trade_off, 2), limits=Limits(trials=3)).run().done == 3
+
+
+def test_the_time_that_workers_need_to_start_does_not_count():
+    """They take a minute, the search has 35 seconds: four rounds of ten seconds on two slots all the same."""
+
+    class Starting(Simulated):
+        def slots(self):
+            return super().slots() if self.now() >= 60.0 else 0
+
+        def free(self, *, alone=False):
+            return super().free() if self.slots() else 0
+
+        def wait(self, timeout):
+            self._skipped += 0.0 if self.slots() else timeout
+            return super().wait(timeout)
+
+    ledger = ledger_of(InMemoryStorage())
+    progress = driver_of(ledger, Starting(Fate(["complete"], (10.0,)), 2), limits=Limits(timeout=35.0)).run()
+    assert progress.complete == len(ledger.trials()) == 8

@@ -299,3 +299,14 @@ def test_a_grid_is_every_combination_once():
     assert grid(space) == expected
     with pytest.raises(StudyError, match="but C is a continuous range: use choices"):
         grid(space | {"C": FloatDistribution(0, 1)})
+
+
+def test_nothing_is_proposed_twice_while_there_is_anything_else():
+    """NSGA-II breeds copies of good parents."""
+    proposer, seen = Proposer("nsga2", 0, SPACE, DIRECTIONS), set()
+    for key in range(400):
+        proposal = proposer.propose(key)
+        assert proposal.key not in seen
+        seen.add(proposal.key)
+        proposer.told(key, proposal, (proposal.parameters["budget"] / 1000, 1.0 + key), stopped=False, busy=1.0)
+    assert Proposal.of({"C": 10, "budget": 5}, SPACE).key == Proposal.of({"budget": 5, "C": 10.0}, SPACE).key

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from studies import SETTINGS, complete
 
-from workflows.commands import study_view
+from workflows.commands import front_view, study_view
 from workflows.commands.front_view import as_json, front_json, front_table, train_command
 from workflows.commands.plot import HEIGHT, WIDTH, scatter
 from workflows.commands.study_view import StudyView
@@ -250,3 +250,10 @@ def test_the_first_ctrl_c_asks_the_study_to_end_and_the_second_ends_the_program(
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_front_says_how_far_it_is_confirmed():
+    confirmed, found = Member(1, {}, (0.9, 1.0), runs=5), Member(2, {}, (0.8, 0.5))
+    assert front_view.state([confirmed, confirmed]) == "confirmed"
+    assert front_view.state([confirmed, found]) == "partly confirmed"
+    assert front_view.state([found]) == "unconfirmed"
