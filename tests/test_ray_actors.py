@@ -13,7 +13,7 @@ from workflows.records import TrialSpec
 
 pytestmark = pytest.mark.xdist_group("ray")
 
-SECONDS_TO_START = 60.0
+SECONDS_TO_START = 180.0
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -37,7 +37,7 @@ from workflows.workplace import Workplace
 
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.compiled_only]
 
-SECONDS_TO_START = 60.0
+SECONDS_TO_START = 180.0
 SECONDS_TO_NOTICE = 30.0
 SECONDS_TO_END = SILENCE + 15.0
 """From the loss of a cluster to the end of the command."""

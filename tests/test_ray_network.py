@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from ray_clusters import ENVIRONMENT, Toy, assert_each_ended_once, until
 
 pytestmark = [pytest.mark.xdist_group("ray-network"), pytest.mark.compiled_only]
 
-SECONDS_TO_START = 60.0
+SECONDS_TO_START = 180.0
+STARTS, STARTED = 3, "Ray runtime started"
 SECONDS_TO_RESUME = 60.0
 """From the cut of a link to the next try of the trial that was running behind it."""
 DRIVER = """
@@ -70,12 +72,19 @@ class Network:
         return process
 
     def join(self, address, head):
-        """Starts a node of Ray with one CPU."""
+        """Starts a node of Ray with one CPU. Ray's own start now and then gives up: then it is started again."""
         role = ["--head", "--port=6379", "--include-dashboard=false"] if address == head else [f"--address={head}:6379"]
         words = ["start", "--block", *role, f"--node-ip-address={address}", "--num-cpus=1"]
         ray = [sys.executable, "-m", "ray.scripts.scripts", *words, "--object-store-memory=100000000"]
-        with open(Path(self._folder) / f"{address}.log", "w") as log:
-            self.start(address, *ray, stdout=log, stderr=subprocess.STDOUT)
+        path = Path(self._folder) / f"{address}.log"
+        for _ in range(STARTS):
+            with open(path, "w") as log:
+                process = self.start(address, *ray, stdout=log, stderr=subprocess.STDOUT)
+            started = partial(_started_or_ended, process, path)
+            until(started, SECONDS_TO_START, f"host {address}")
+            if process.poll() is None:
+                return
+        raise AssertionError(path.read_text())
 
     def answers(self, address):
         knock = f"import socket; socket.create_connection(('{address}', 6379), 1)"
@@ -100,6 +109,10 @@ class Network:
 
     def _inside(self, space, *command):
         _run("ip", "netns", "exec", space, *command)
+
+
+def _started_or_ended(process, log):
+    return process.poll() is not None or STARTED in log.read_text()
 
 
 def _run(*command):

@@ -153,7 +153,7 @@ def clock(monkeypatch):
 
 def view_of(limits=None, *, terminal=False, settings=IN_SECONDS):
     stream = io.StringIO()
-    console = Console(file=stream, width=100, force_terminal=terminal)
+    console = Console(file=stream, width=100, force_terminal=terminal, _environ={"TERM": "xterm"})
     return StudyView(console, "mine", settings, limits or Limits(trials=40)), stream
 
 
