@@ -62,3 +62,12 @@ def real_data():
     if not (folder / "a9a.bz2").exists():
         pytest.skip(f"no a9a.bz2 in {folder}: set MMBSGD_DATA to a folder that has the LIBSVM data sets")
     return folder
+
+
+@pytest.fixture
+def board(tmp_path):
+    """A folder with demo data, prepared once for all runs of a test."""
+    from prepared import prepared
+
+    prepared(tmp_path / "board", rows=2000)
+    return tmp_path

@@ -144,6 +144,11 @@ def run(*arguments, cwd, **options):
     return Command(*arguments, cwd=cwd, **options).end()
 
 
+def tune_board(*options):
+    """A command on the data of the fixture `board`, in one process."""
+    return ("tune", "board", "--workers", "0", "--confirm", "1", *map(str, options))
+
+
 def eventually(condition, seconds=PATIENCE):
     until = time.monotonic() + seconds
     while not condition():

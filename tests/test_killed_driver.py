@@ -4,8 +4,7 @@ import json
 import random
 
 import pytest
-from prepared import prepared
-from running import Command, assert_whole, lines, loaded, run
+from running import Command, assert_whole, lines, loaded, run, tune_board
 
 from workflows.study.ledger import DRIVER_DIED
 from workflows.study.storages import journal_file
@@ -13,22 +12,10 @@ from workflows.study.storages import journal_file
 pytestmark = pytest.mark.compiled_only
 
 
-@pytest.fixture
-def board(tmp_path):
-    """Demo data, prepared once for all runs of a test."""
-    prepared(tmp_path / "board", rows=2000)
-    return tmp_path
-
-
-def tune(*options):
-    return ("tune", "board", "--workers", "0", "--confirm", "1", *map(str, options))
-
-
 def test_ten_times_killed_at_random_moments(board):
     """And looked at in between."""
     moments = random.Random(7)
-    # TPE never proposes the same twice; NSGA-II, which `auto` may change to, now and then breeds a copy.
-    command, path = tune("--trials", 150, "--sampler", "tpe"), journal_file(board / "mmbsgd-home", "board")
+    command, path = tune_board("--trials", 150, "--sampler", "tpe"), journal_file(board / "mmbsgd-home", "board")
     for _ in range(10):
         running, begun = Command(*command, cwd=board), lines(path)
         target = begun + moments.randrange(1, 40)
@@ -53,7 +40,7 @@ def test_ten_times_killed_at_random_moments(board):
 
 def test_a_study_in_sqlite_survives_three_kills(board):
     moments, url = random.Random(8), f"sqlite:///{board}/studies.db"
-    command = tune("--trials", 40, "--storage", url, "--sampler", "random")
+    command = tune_board("--trials", 40, "--storage", url, "--sampler", "random")
     for _ in range(3):
         running = Command(*command, cwd=board)
         # The changes of a transaction go through this file.

@@ -6,8 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from prepared import prepared
-from running import Command, assert_whole, eventually, lines, run
+from running import Command, assert_whole, eventually, lines, run, tune_board
 
 from workflows.study.ledger import DRIVER_DIED, INTERRUPTED
 from workflows.study.storages import journal_file
@@ -16,17 +15,6 @@ pytestmark = pytest.mark.compiled_only
 SECONDS_UNTIL_WORKERS_ARE_GONE = 30
 MOST_AGENTS = 2
 """Idle ones of Ray, which try for more than a minute to tell the others, which are gone, that they are."""
-
-
-@pytest.fixture
-def board(tmp_path):
-    """Demo data, prepared once for all runs of a test."""
-    prepared(tmp_path / "board", rows=2000)
-    return tmp_path
-
-
-def tune(*options):
-    return ("tune", "board", "--workers", "0", "--confirm", "1", *map(str, options))
 
 
 def test_workers_on_ray_go_with_a_killed_driver_and_the_study_goes_on(board):
@@ -58,7 +46,7 @@ def test_workers_on_ray_go_with_a_killed_driver_and_the_study_goes_on(board):
 def test_a_signal_ends_the_study_and_the_same_command_goes_on(board, ending):
     """To the whole process group, as a terminal sends it."""
     path = journal_file(board / "mmbsgd-home", "board")
-    running = Command(*tune("--trials", 100_000, "--sampler", "random", "--json"), cwd=board)
+    running = Command(*tune_board("--trials", 100_000, "--sampler", "random", "--json"), cwd=board)
     running.until(lambda: lines(path) > 20)
     os.killpg(running.process.pid, ending)
     code, output, errors = running.end()
@@ -69,7 +57,7 @@ def test_a_signal_ends_the_study_and_the_same_command_goes_on(board, ending):
     assert said["interrupted"]
     assert said["front"]
     done = said["trials"]["complete"]
-    code, output, errors = run(*tune("--trials", done + 5, "--sampler", "random"), cwd=board)
+    code, output, errors = run(*tune_board("--trials", done + 5, "--sampler", "random"), cwd=board)
     assert code == 0, errors
     assert f"{done + 5} trials complete" in output
     assert set(assert_whole(path, "board", done + 5)) <= {INTERRUPTED}
@@ -84,7 +72,7 @@ def test_a_full_disk_is_a_message_and_with_room_the_same_command_completes(board
     if mounted.returncode:
         pytest.skip(f"needs root, to mount a small disk: {mounted.stderr}")
     try:
-        command = tune("--trials", 80, "--sampler", "random", "--home", disk)
+        command = tune_board("--trials", 80, "--sampler", "random", "--home", disk)
         code, output, errors = run(*command, cwd=board)
         assert code == 2, (output, errors)
         assert "board.journal: No space left on device; make room and run the same command again" in errors

@@ -32,6 +32,7 @@ class StudyView(Watcher):
         self._points: list[tuple[float, float]] = []
         self._message = ""
         self._began, self._first_done, self._said = time.monotonic(), 0, 0.0
+        self._search_began: float | None = None  # the start of workers is not the search's time
         self._live: Live | None = None
 
     @contextmanager
@@ -55,6 +56,8 @@ class StudyView(Watcher):
         if not self._progress.done and not self._progress.running:
             self._first_done = progress.done  # what earlier drivers did
         self._progress, self._message = progress, ""
+        if self._search_began is None and progress.slots:
+            self._search_began = time.monotonic()
         if result is not None and result.state == "complete" and len(self._points) < MOST_POINTS:
             score, cost = self._settings.objectives(result)[:2]
             self._points.append((score, cost))
@@ -115,7 +118,8 @@ class StudyView(Watcher):
         return [*parts, f"about {left:.0f} s left"] if left is not None else parts
 
     def _time_left(self) -> float | None:
-        spent, done = time.monotonic() - self._began, self._progress.done - self._first_done
+        now, done = time.monotonic(), self._progress.done - self._first_done
+        spent = now - (now if self._search_began is None else self._search_began)
         lefts = []
         if self._limits.trials and done > 0:
             lefts.append(spent / done * max(self._limits.trials - self._progress.done, 0))

@@ -133,8 +133,7 @@ def tune(
         if not view.interrupted:
             raise
         _interrupted(str(error))
-    there = "" if home == HOME else f" --home {home}"
-    how = (f" --label {label}" if label else "") + (f" --rows {rows}" if data == DEMO else "") + there
+    how = (f" --label {label}" if label else "") + (f" --rows {rows}" if data == DEMO else "") + _where(home)
     _report(outcome, as_json, time.monotonic() - began, _where(home, storage), how)
 
 
@@ -181,7 +180,7 @@ def _interrupted(reason: str = "") -> NoReturn:
     sys.exit(INTERRUPTED)
 
 
-def _where(home: Path, storage: str | None) -> str:
+def _where(home: Path, storage: str | None = None) -> str:
     """The options that lead to the study."""
     from workflows.study.storages import shown_url
 

@@ -12,12 +12,12 @@ from typing import Any
 from workflows.backends import Backend
 from workflows.front import front
 from workflows.records import TrialResult
+from workflows.study.driver import HEARTBEAT
 from workflows.study.ledger import Ledger, origin_of, proposal_of, result_of
 from workflows.study.settings import Settings
 
 KEY = "confirmed-"
 RETRIES = 3
-HEARTBEAT = 0.5
 Listener = Callable[[int, int], None]
 """Runs done, and runs in all."""
 

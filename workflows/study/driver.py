@@ -89,7 +89,8 @@ class Driver:
         self._timeout = math.inf if limits.timeout is None else limits.timeout
         self.progress = Progress(sampler=proposer.name, slots=backend.slots())
         self.interrupted = False
-        self._queue: deque[Entry] = deque()  # parameter sets to be tried before new ones are proposed
+        self._again: deque[Entry] = deque()  # parameter sets to be tried again, before anything else
+        self._queue: deque[Entry] = deque()  # those to be tried before new ones are proposed
         self._running: dict[int, Entry] = {}
         self._worst: tuple[float, ...] = ()
         self._curves: deque[tuple[Point, ...]] = deque(maxlen=MOST_CURVES)
@@ -132,16 +133,13 @@ class Driver:
 
     def _wanted(self) -> bool:
         limits, progress = self._limits, self.progress
-        retry = bool(self._queue) and self._queue[0].origin is not None
+        if self._again:
+            return True
         if limits.patience is not None and progress.without_growth >= limits.patience:
-            return retry
-        if limits.trials is not None and progress.done + self._under_way() >= limits.trials:
-            return retry
+            return False
+        if limits.trials is not None and progress.done + len(self._running) >= limits.trials:
+            return False
         return bool(self._queue) or self._proposer.name != "grid"  # of a grid everything was queued
-
-    def _under_way(self) -> int:
-        """Parameter sets that were begun and have no final end yet."""
-        return len(self._running) + sum(entry.origin is not None for entry in self._queue)
 
     def _fill(self) -> bool:
         """Gives the backend as much as it takes; says whether there is more to do."""
@@ -150,15 +148,19 @@ class Driver:
             if free <= 0:
                 return True
             free -= 1
-            number = self._ledger.next_number
-            entry = self._queue.popleft() if self._queue else Entry(None, 1, self._proposer.propose(number))
-            number, entry = self._ledger.start(entry)
+            number, entry = self._ledger.start(self._next())
             self._running[number] = entry
             self.progress.running = len(self._running)
             assert entry.origin is not None
             spec = self._make_spec(entry.origin, entry.proposal, self._bar)
             self._backend.submit(replace(spec, number=number))
         return False
+
+    def _next(self) -> Entry:
+        for waiting in (self._again, self._queue):
+            if waiting:
+                return waiting.popleft()
+        return Entry(None, 1, self._proposer.propose(self._ledger.next_number))
 
     def _finish(self, result: TrialResult) -> None:
         entry = self._running.pop(result.number, None)
@@ -181,7 +183,7 @@ class Driver:
             self._stopped()
         elif entry.attempt <= self._limits.retries:
             self.progress.retries += 1
-            self._queue.appendleft(replace(entry, attempt=entry.attempt + 1))
+            self._again.appendleft(replace(entry, attempt=entry.attempt + 1))
         else:
             self._given_up(entry.origin or 0, result.reason)
         self._listener(self.progress, result)
@@ -246,7 +248,7 @@ class Driver:
                     self.progress.retries += 1
         self._renew_bar()
         self._proposer.remember(finished)
-        self._queue.extend(unfinished)
+        self._again.extend(unfinished)
 
 
 def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:

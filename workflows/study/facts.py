@@ -1,4 +1,4 @@
-"""Facts of the data that a search space may be relative to."""
+"""What a study must know of its data: its own space, the facts that a space is relative to, the splits to score on."""
 
 from collections.abc import Iterable
 from pathlib import Path
