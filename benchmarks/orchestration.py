@@ -110,7 +110,7 @@ class Searched:
 
 
 def tune(home: Path, data: object, study: str, *words: object) -> Searched:
-    done = mmbsgd("tune", data, "--home", home, "--study", study, "--json", *words)
+    done = mmbsgd("tune", data, "--no-tracking", "--home", home, "--study", study, "--json", *words)
     with looked_at(study, home, None) as ledger:
         found = [(trial, result_of(trial), proposal_of(trial).parameters) for trial in ledger.trials()]
     trials = [

@@ -15,7 +15,7 @@ WIDTH = 80
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="mmbsgd-picture-") as name:
-        run(Job("demo", trials=200, seed=1, home=Path(name)))
+        run(Job("demo", trials=200, seed=1, tracking=False, home=Path(name)))
         screen = command.console = Console(record=True, width=WIDTH, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
         command.front("demo", home=Path(name))
     drawn = screen.export_svg(title="mmbsgd tune demo")

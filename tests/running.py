@@ -146,7 +146,7 @@ def run(*arguments, cwd, **options):
 
 def tune_board(*options):
     """A command on the data of the fixture `board`, in one process."""
-    return ("tune", "board", "--workers", "0", "--confirm", "1", *map(str, options))
+    return ("tune", "board", "--workers", "0", "--confirm", "1", "--no-tracking", *map(str, options))
 
 
 def eventually(condition, seconds=PATIENCE):

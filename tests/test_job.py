@@ -49,7 +49,15 @@ def numpy_space(trial):
 def test_a_space_may_be_a_function_and_its_parameters_numpys(tmp_path):
     prepared(tmp_path / "board", rows=200)
     outcome = run(
-        Job(str(tmp_path / "board"), space=numpy_space, trials=4, workers=0, confirm=1, home=tmp_path / "home")
+        Job(
+            str(tmp_path / "board"),
+            space=numpy_space,
+            trials=4,
+            workers=0,
+            confirm=1,
+            tracking=False,
+            home=tmp_path / "home",
+        )
     )
     assert outcome.progress.complete == 4
     for member in outcome.front:
@@ -60,4 +68,4 @@ def test_a_space_may_be_a_function_and_its_parameters_numpys(tmp_path):
 def test_a_function_that_returns_no_parameters_is_told(tmp_path):
     prepared(tmp_path / "board", rows=200)
     with pytest.raises(StudyError, match="the space must return the parameters as a dict, not None"):
-        run(Job(str(tmp_path / "board"), space=lambda trial: None, workers=0, home=tmp_path / "home"))
+        run(Job(str(tmp_path / "board"), space=lambda trial: None, workers=0, tracking=False, home=tmp_path / "home"))

@@ -18,7 +18,7 @@ from workflows.study.storages import open_storage
 from workflows.study.tuning import Watcher, held
 
 pytestmark = [pytest.mark.compiled_only, pytest.mark.xdist_group("postgres")]
-DEMO = ("tune", "demo", "--rows", "2000", "--workers", "0", "--sampler", "random", "--confirm", "1")
+DEMO = ("tune", "demo", "--no-tracking", "--rows", "2000", "--workers", "0", "--sampler", "random", "--confirm", "1")
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ SECONDS_TO_NOTICE = 30.0
 SECONDS_TO_END = SILENCE + 15.0
 """From the loss of a cluster to the end of the command."""
 PLAIN = {"RAY_AUTH_MODE": "disabled"}
-DEMO = ("tune", "demo", "--rows", 2000, "--confirm", 1, "--workers", 2)
+DEMO = ("tune", "demo", "--no-tracking", "--rows", 2000, "--confirm", 1, "--workers", 2)
 TRIALS = 200
 
 

@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 
 from workflows.errors import StudyError
 from workflows.study.ledger import ENTERED_TWICE
-from workflows.study.storages import _without_secrets, journal_file, open_storage, shown_url
+from workflows.study.storages import journal_file, open_storage, shown_url
 from workflows.study.tuning import Watcher, held, looked_at
+from workflows.urls import without_secrets
 
 
 @pytest.mark.parametrize("study", ["", "a/b", "..", "-x", "ä", "a b", ".hidden"])
@@ -199,4 +200,4 @@ def test_a_trial_that_was_entered_several_times_has_one_end(tmp_path, commits, m
 def test_no_form_of_a_password_is_left_in_a_message():
     url = make_url("postgresql+psycopg://me:SEC%40RE+T@host/db?sslpassword=OTHER")
     said = "cannot reach me:SEC%40RE%2BT@host with SEC@RE+T, or OTHER"
-    assert _without_secrets(said, url) == "cannot reach me:***@host with ***, or ***"
+    assert without_secrets(said, url) == "cannot reach me:***@host with ***, or ***"

@@ -18,7 +18,19 @@ MOST_AGENTS = 2
 
 
 def test_workers_on_ray_go_with_a_killed_driver_and_the_study_goes_on(board):
-    command = ("tune", "board", "--workers", "2", "--confirm", "0", "--sampler", "random", "--json", "--trials")
+    command = (
+        "tune",
+        "board",
+        "--no-tracking",
+        "--workers",
+        "2",
+        "--confirm",
+        "0",
+        "--sampler",
+        "random",
+        "--json",
+        "--trials",
+    )
     path = journal_file(board / "mmbsgd-home", "board")
     killed = Command(*command, 100_000, cwd=board)
     killed.until(lambda: lines(path) > 20)

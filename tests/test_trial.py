@@ -15,7 +15,7 @@ from mmbsgd.bias import calibrated_bias
 from workflows.data import PreparedData
 from workflows.records import Bar, Point, TrialResult, TrialSpec
 from workflows.stopping import SHARES
-from workflows.trial import _probe, _seed, _Watcher, attempt, run_trial, score_of
+from workflows.trial import PROBE_ROWS, _probe, _seed, _Watcher, attempt, run_trial, score_of
 
 PARAMETERS = {"C": 10.0, "gamma": 8.0, "budget": 15, "mergees": 3}
 SPEC = TrialSpec(3, PARAMETERS, seed=7, cost="work")
@@ -198,10 +198,10 @@ def test_the_clock_stands_still_while_somebody_looks(data, monkeypatch, cost):
     passed = 0.0
     look = _Watcher._score
 
-    def slow_look(self, model):
+    def slow_look(self, model, rows):
         nonlocal passed
         passed += 1000.0
-        return look(self, model)
+        return look(self, model, rows)
 
     monkeypatch.setattr(_Watcher, "_score", slow_look)
     monkeypatch.setattr("mmbsgd.training.time.perf_counter", lambda: passed)
@@ -222,6 +222,17 @@ def test_the_curve_rises_in_share_and_cost_and_ends_as_the_trial_did(data):
     between = [[share for share in shares if begin <= share < end] for begin, end in pairwise([*SHARES, 1.0])]
     assert max(map(len, between)) == 1, "one look each"
     assert min(map(len, between[2:])) == 1, "portions are smaller than these"
+
+
+@pytest.mark.parametrize("bar", [None, ANYTHING_GOES])
+def test_every_epoch_has_a_point_and_the_last_is_the_real_end(data, bar):
+    for epochs in (1, 3):
+        result = run_trial(replace(SPEC, bar=bar, parameters=PARAMETERS | {"epochs": epochs}), data)
+        assert [point.share for point in result.epochs] == pytest.approx([(k + 1) / epochs for k in range(epochs)])
+        assert result.epochs[-1].score == result.score
+        assert result.epochs[-1].cost == result.costs[SPEC.cost]
+        assert all(abs(point.score - result.score) < 0.2 for point in result.epochs)
+        assert TrialResult.from_dict(result.as_dict()) == result
 
 
 @pytest.mark.usefixtures("any_look_pays")
@@ -281,9 +292,12 @@ def test_looks_cost_a_small_part_of_the_training(data, monkeypatch):
     """Counted in kernel evaluations, as far as the training has come; a look that would cost more is left out."""
     evaluations, watched = [], _Watcher._score
 
-    def counted(self, model):
-        evaluations[-1] += len(model.coefficients) * sum(len(codes) for _, codes in (self._training, self._held_out))
-        return watched(self, model)
+    def counted(self, model, rows):
+        if rows == PROBE_ROWS:  # looks after an epoch are counted by nobody
+            evaluations[-1] += len(model.coefficients) * sum(
+                len(codes) for _, codes in (self._training, self._held_out)
+            )
+        return watched(self, model, rows)
 
     monkeypatch.setattr(_Watcher, "_score", counted)
     for share in (0.0, 0.05, 0.5, 5.0):

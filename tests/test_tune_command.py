@@ -53,7 +53,7 @@ def tuned(command):
     """Tunes in this process and returns what --json says."""
 
     def tune(data, *options):
-        code, output, errors = command("tune", data, "--workers", "0", "--json", *options)
+        code, output, errors = command("tune", data, "--no-tracking", "--workers", "0", "--json", *options)
         assert code == 0, errors
         return json.loads(output)
 
@@ -135,7 +135,7 @@ def test_a_study_ends_in_time(tuned):
 
 
 def test_without_time_there_is_no_front(command):
-    code, _, errors = command("tune", "board", "--workers", "0", "--timeout", "0")
+    code, _, errors = command("tune", "board", "--no-tracking", "--workers", "0", "--timeout", "0")
     assert code == 2
     assert "no trial of the study 'board' was successful: there was no time" in errors
 
@@ -159,7 +159,7 @@ def test_the_same_in_two_processes_and_only_json_on_stdout(boards, tmp_path):
     options = ("--workers", "0", "--cost", "work", "--sampler", "tpe", "--trials", "15", "--confirm", "1", "--json")
     fronts = []
     for home in (tmp_path / "one", tmp_path / "two"):
-        code, output, errors = run("tune", "board", *options, "--home", home, cwd=boards)
+        code, output, errors = run("tune", "board", "--no-tracking", *options, "--home", home, cwd=boards)
         assert code == 0, errors
         fronts.append(json.loads(output)["front"])
         assert "\x1b" not in output + errors
@@ -173,7 +173,9 @@ def test_the_same_in_two_processes_and_only_json_on_stdout(boards, tmp_path):
 
 
 def test_people_without_a_terminal_get_plain_lines_and_advice(command, tmp_path):
-    code, output, errors = command("tune", "board", "--workers", "0", "--trials", "5", "--confirm", "1")
+    code, output, errors = command(
+        "tune", "board", "--no-tracking", "--workers", "0", "--trials", "5", "--confirm", "1"
+    )
     assert code == 0, errors
     assert "\x1b" not in output
     assert "5 trials complete, 0 stopped early, 0 failed" in output
@@ -236,7 +238,7 @@ GOOD = "C=10 gamma=5 budget=30 mergees=3 epochs=1"
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_study(command, tmp_path, options, message):
-    code, output, errors = command("tune", "board", "--workers", "0", *options)
+    code, output, errors = command("tune", "board", "--no-tracking", "--workers", "0", *options)
     assert code == 2
     assert message in errors
     assert len(errors.strip().splitlines()) == 1
@@ -246,7 +248,7 @@ def test_a_mistake_is_one_line_and_exit_code_2_and_leaves_no_study(command, tmp_
 
 @pytest.mark.parametrize("options", [["--metric", "nice"], ["--trials", "0"], ["--sampler", "gp"], ["--workers", "-1"]])
 def test_options_that_make_no_sense_are_refused(command, options):
-    code, _, errors = command("tune", "board", *options)
+    code, _, errors = command("tune", "board", "--no-tracking", *options)
     assert code == 2
     assert options[0] in errors
 
@@ -260,10 +262,10 @@ def test_a_study_goes_on_only_as_it_was_begun(tuned, command, tmp_path):
         (["--third", "size"], "has other objectives"),
         (["--space", "grid.toml", "--study", "board"], "with other ranges in its search space"),
     ):
-        code, _, errors = command("tune", "board", "--workers", "0", *options)
+        code, _, errors = command("tune", "board", "--no-tracking", "--workers", "0", *options)
         assert code == 2
         assert message in errors
-    code, _, errors = command("tune", "demo", "--rows", "300", "--study", "board", "--workers", "0")
+    code, _, errors = command("tune", "demo", "--no-tracking", "--rows", "300", "--study", "board", "--workers", "0")
     assert code == 2
     assert "the study 'board' was begun otherwise: on other data" in errors
     assert journal_file(tmp_path / "home", "board").read_bytes() == before
@@ -281,7 +283,9 @@ def test_a_home_that_cannot_be_written_and_a_damaged_journal_are_messages(boards
         ("/proc/nowhere", "No such file or directory"),  # closed to root as well
         (tmp_path / "home", "is damaged"),
     ):
-        monkeypatch.setattr(sys, "argv", ["mmbsgd", "tune", "board", "--workers", "0", "--home", str(home)])
+        monkeypatch.setattr(
+            sys, "argv", ["mmbsgd", "tune", "board", "--no-tracking", "--workers", "0", "--home", str(home)]
+        )
         with pytest.raises(SystemExit) as ended:
             main()
         said = capsys.readouterr()

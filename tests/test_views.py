@@ -102,7 +102,7 @@ def test_every_kind_of_objective_is_shown(cost, third):
     member = Member(1, PARAMETERS, (0.5, 1234.0, value), (0.1, 2.0, value / 10), 5, (0.5, 1234.0, value))
     text = rendered(front_table([member], settings, "three"))
     assert "50.00% ±10.00" in text
-    assert ("1.23e+03 ±2 s" if cost != "work" else "1.23e+03 ±2") in text
+    assert ("1,234 ±2 s" if cost != "work" else "1,234 ±2") in text
     assert ("80 ±8" if third == "size" else "2.5 ±0.25 µs") in text
     assert list(strictly(front_json([member], settings))[0]["objectives"]) == ["accuracy", cost, third]
 

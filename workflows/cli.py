@@ -15,8 +15,10 @@ from workflows.commands import data
 from workflows.commands.console import console
 from workflows.commands.front import front
 from workflows.commands.spaces import spaces
+from workflows.commands.sync import sync
 from workflows.commands.train import train
 from workflows.commands.tune import tune
+from workflows.commands.ui import ui
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode="rich")
 
@@ -33,7 +35,7 @@ def _command(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Train kernel SVMs on a budget."""
+    """Train kernel SVMs on a budget, and find which budget is worth its time."""
 
 
 app.command(
@@ -41,7 +43,16 @@ app.command(
     "  mmbsgd tune adult --trials 500 --ray-address 10.0.0.1:6379 --storage postgresql+psycopg://me@db/studies\n\n"
     "The same command again goes on with the same study."
 )(tune)
-app.command(epilog="Examples:\n\n  mmbsgd front demo\n\n  mmbsgd front demo --json")(front)
+app.command(
+    epilog="Examples:\n\n  mmbsgd front demo\n\n  mmbsgd front demo --html report.html\n\n  mmbsgd front demo --json"
+)(front)
+app.command(
+    epilog="Examples:\n\n  mmbsgd ui\n\n  mmbsgd ui adult --port 8080\n\n"
+    "  mmbsgd ui adult --tracking-uri http://mlflow.example.org:5000"
+)(ui)
+app.command(
+    epilog="Examples:\n\n  mmbsgd sync demo\n\n  mmbsgd sync adult --tracking-uri http://mlflow.example.org:5000"
+)(sync)
 app.command(
     epilog="Examples:\n\n  mmbsgd prepare measurements.parquet --label fault --scale standard --out measurements\n\n"
     "  mmbsgd prepare a9a.bz2 --test a9a.t.bz2 --out adult\n\n"

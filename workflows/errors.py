@@ -13,3 +13,11 @@ class StudyError(MmbsgdError):
 
 class ClusterError(MmbsgdError):
     """No Ray cluster to work on."""
+
+
+class TrackingError(MmbsgdError):
+    """MLflow cannot be used."""
+
+
+class TrackingBusy(TrackingError):
+    """Another process is writing the same study to MLflow."""

@@ -3,8 +3,10 @@
 A point is (score, cost, …). It dominates another if it is nowhere worse and somewhere better.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import le
 
 Values = Sequence[float]
 
@@ -29,6 +31,34 @@ def hypervolume(points: Sequence[Values], reference: Values) -> float:
     corner = _minimised(reference)
     inside = [point for point in map(_minimised, points) if all(map(float.__lt__, point, corner))]
     return _volume(inside, corner)
+
+
+class GrowingFront:
+    """The front of the points so far, and what it dominates of the box up to score 0 and the largest costs."""
+
+    def __init__(self) -> None:
+        self.members: list[tuple[int, tuple[float, ...]]] = []
+        """Numbers and points, by falling score."""
+        self.hypervolume = 0.0
+        self._worst: tuple[float, ...] = ()
+
+    def add(self, number: int, point: tuple[float, ...]) -> bool:
+        """Says whether the front has grown."""
+        worst = tuple(map(max, self._worst or point[1:], point[1:]))
+        grown = not any(_covers(best, point) for _, best in self.members)
+        if grown:
+            candidates = [*self.members, (number, point)]
+            self.members = [candidates[position] for position in front([values for _, values in candidates])]
+        if grown or worst != self._worst:
+            self._worst = worst
+            volume = hypervolume([values for _, values in self.members], (0.0, *worst))
+            self.hypervolume = volume / max(math.prod(worst), 1e-300)
+        return grown
+
+
+def _covers(one: Values, other: Values) -> bool:
+    """Whether one point is nowhere worse than another."""
+    return one[0] >= other[0] and all(map(le, one[1:], other[1:]))
 
 
 def _volume(points: list[tuple[float, ...]], corner: tuple[float, ...]) -> float:

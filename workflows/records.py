@@ -1,4 +1,4 @@
-"""What crosses the border between the driver and those who run trials: small frozen records and nothing else."""
+"""What crosses the borders between processes: small frozen records and nothing else."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -58,6 +58,9 @@ class TrialResult:
     """cpu and wall in seconds, work in kernel evaluations: means over repeats and folds."""
     counters: dict[str, float] = field(default_factory=dict)
     curve: tuple[Point, ...] = ()
+    """Looks while it was trained, and its end: what early stopping learns from."""
+    epochs: tuple[Point, ...] = ()
+    """After every epoch; all but the last are scored on some of the rows."""
     reason: str = ""
     """Why it was stopped or failed."""
     model: str = ""
@@ -72,5 +75,21 @@ class TrialResult:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> "TrialResult":
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
-        known["curve"] = tuple(Point(**point) for point in content.get("curve", ()))
+        for name in ("curve", "epochs"):
+            known[name] = tuple(Point(**point) for point in content.get(name, ()))
         return cls(**known)
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """What MLflow has of a study."""
+
+    where: str
+    """The MLflow, without a password."""
+    done: int
+    total: int
+    """Trials that it has, and trials that it should have, as far as is known."""
+    page: str = ""
+    """The study's run in the browser, where a server shows it."""
+    reason: str = ""
+    """Why something is missing; empty: nothing is."""

@@ -1,7 +1,7 @@
 """One trial: train on some splits, score on others, count what it cost. A pure function of its spec and the data.
 
-A trial that will cost more than a second is looked at from time to time while its clock stands still: a small probe of
-the data tells how good it would be if it ended now, and it stops when it can only end dominated.
+After every epoch its clock stands still and a small probe of the data tells how good it would be if it ended now. One
+that will cost more than a second is looked at more often, and stops when it can only end dominated.
 """
 
 import math
@@ -24,10 +24,12 @@ from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 from mmbsgd.bias import calibrated_bias
 from mmbsgd.training import Trainer
 from workflows.data import PreparedData
-from workflows.records import Cost, Metric, Point, TrialResult, TrialSpec
+from workflows.records import Bar, Metric, Point, TrialResult, TrialSpec
 from workflows.stopping import SHARES, hopeless
 
 PROBE_ROWS = 2048
+EPOCH_ROWS = 1024
+"""Fewer where nothing is decided: short trials have epochs too."""
 LARGEST_SHARE_OF_LOOKS = 0.05
 """Of the kernel evaluations of the training so far, for looking at it."""
 
@@ -36,26 +38,26 @@ Run = Callable[[TrialSpec], TrialResult]
 
 def run_trial(spec: TrialSpec, data: PreparedData) -> TrialResult:
     runs: list[_Trained] = []
-    watcher = _Watcher(spec, data) if spec.bar is not None else None
+    watcher = _Watcher(spec, data)
     for repeat, fold in product(range(spec.repeats), spec.folds):
         try:
             runs.append(_train(spec, data, repeat, fold, watcher if not runs else None))
         except _Stopped:
-            assert watcher is not None
             return watcher.result()
         if not math.isfinite(runs[-1].score):
             break  # the others would not mend it
     scores = [run.score for run in runs]
-    result = TrialResult(
+    return TrialResult(
         spec.number,
         "complete",
         score=statistics.fmean(scores),
         spread=statistics.pstdev(scores) if len(scores) > 1 and all(map(math.isfinite, scores)) else 0.0,
         costs=_means([costs_of(run.training) for run in runs]),
         counters=_means([run.counters for run in runs]),
+        curve=watcher.curve(runs[0]),
+        epochs=watcher.epochs(runs[0]),
         model=xxhash.xxh3_64_hexdigest(b"".join(run.model for run in runs)),
     )
-    return replace(result, curve=watcher.curve(runs[0], spec.cost)) if watcher else result
 
 
 def attempt(run: Run, spec: TrialSpec, node: str = "") -> TrialResult:
@@ -132,32 +134,29 @@ class _Watcher:
 
     def __init__(self, spec: TrialSpec, data: PreparedData) -> None:
         trained_on, scored_on = spec.folds[0]
-        self._spec, self._points = spec, list[Point]()
+        self._spec, self._points, self._epochs = spec, list[Point](), list[Point]()
         self._training, self._held_out = _probe(data, trained_on), _probe(data, scored_on)
-        self._total = spec.parameters.get("epochs", 1) * data.split(*trained_on).rows
+        self._rows = data.split(*trained_on).rows
+        self._total = spec.parameters.get("epochs", 1) * self._rows
         self._next = self._looks = 0
         self._last: Training | None = None
 
     def __call__(self, trainer: Trainer) -> None:
+        if trainer.steps >= self._total:
+            return  # it is scored for real now
+        if trainer.steps % self._rows == 0:
+            self._epochs.append(self._point(trainer, trainer.report(), EPOCH_ROWS))
         share = trainer.steps / self._total
-        if share >= 1.0 or self._next == len(SHARES) or share < SHARES[self._next]:
-            return
-        self._next = bisect_right(SHARES, share)
-        training, bar = trainer.report(), self._spec.bar
-        cost = costs_of(training)[self._spec.cost]
-        assert bar is not None
-        look = training.support_vectors * sum(len(codes) for _, codes in (self._training, self._held_out))
-        if cost / share < bar.shortest or self._looks + look > LARGEST_SHARE_OF_LOOKS * training.kernel_evaluations:
-            return
-        self._looks += look
-        self._points.append(Point(share, cost, self._score(trainer.model())))
-        if hopeless(self._points, bar):
-            self._last = training
-            raise _Stopped
+        if self._spec.bar is not None and self._next < len(SHARES) and share >= SHARES[self._next]:
+            self._next = bisect_right(SHARES, share)
+            self._judge(trainer, self._spec.bar)
 
-    def curve(self, run: _Trained, cost: Cost) -> tuple[Point, ...]:
+    def curve(self, run: _Trained) -> tuple[Point, ...]:
         """The looks, and the end as it was really scored."""
-        return (*self._points, Point(1.0, costs_of(run.training)[cost], run.score)) if self._points else ()
+        return (*self._points, self._end(run)) if self._points else ()
+
+    def epochs(self, run: _Trained) -> tuple[Point, ...]:
+        return (*self._epochs, self._end(run))
 
     def result(self) -> TrialResult:
         training, last = self._last, self._points[-1]
@@ -169,17 +168,37 @@ class _Watcher:
             costs=costs_of(training),
             counters=_counters(training),
             curve=tuple(self._points),
+            epochs=tuple(self._epochs),
             reason=f"after {last.share:.0%} of its training it could only end dominated",
         )
 
-    def _score(self, model: BudgetedModel) -> float:
+    def _judge(self, trainer: Trainer, bar: Bar) -> None:
+        training, share = trainer.report(), trainer.steps / self._total
+        look = training.support_vectors * sum(len(codes) for _, codes in (self._training, self._held_out))
+        cost = costs_of(training)[self._spec.cost]
+        if cost / share < bar.shortest or self._looks + look > LARGEST_SHARE_OF_LOOKS * training.kernel_evaluations:
+            return
+        self._looks += look
+        self._points.append(self._point(trainer, training, PROBE_ROWS))
+        if hopeless(self._points, bar):
+            self._last = training
+            raise _Stopped
+
+    def _point(self, trainer: Trainer, training: Training, rows: int) -> Point:
+        score = self._score(trainer.model(), rows)
+        return Point(trainer.steps / self._total, costs_of(training)[self._spec.cost], score)
+
+    def _end(self, run: _Trained) -> Point:
+        return Point(1.0, costs_of(run.training)[self._spec.cost], run.score)
+
+    def _score(self, model: BudgetedModel, rows: int) -> float:
         bias = 0.0
         if self._spec.parameters.get("bias", "calibrated") == "calibrated":
-            matrix, codes = self._training
+            matrix, codes = self._training[0][:rows], self._training[1][:rows]
             if 0 < codes.sum() < len(codes):
                 scores = model.decision_function(matrix).astype(np.float32)
                 bias = calibrated_bias(scores, codes.astype(np.float32) * 2 - 1)
-        matrix, codes = self._held_out
+        matrix, codes = self._held_out[0][:rows], self._held_out[1][:rows]
         return score_of(self._spec.metric, model.decision_function(matrix) + bias, codes)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,6 +13,18 @@ console = Console()
 
 Home = Annotated[Path, typer.Option(help="The folder that holds everything mmbsgd keeps.")]
 HOME = Path("mmbsgd-home")
+Storage = Annotated[str | None, typer.Option(help="The database that holds it.", show_default="a file in --home")]
+
+
+def tracking_uri(default: str) -> Any:
+    """The option that says where MLflow is."""
+    return typer.Option(
+        "--tracking-uri",
+        help="An MLflow server or database: http://HOST:PORT, sqlite:///FILE, postgresql+psycopg://….",
+        envvar="MLFLOW_TRACKING_URI",
+        show_default=default,
+        show_envvar=True,
+    )
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class StudyView(Watcher):
         self._console, self._study, self._settings, self._limits = console, study, settings, limits
         self._progress = Progress()
         self._confirmed: tuple[int, int] | None = None
+        self._tracked: tuple[int, int] | None = None
         self._points: list[tuple[float, float]] = []
         self._message = ""
         self._began, self._first_done, self._said = time.monotonic(), 0, 0.0
@@ -71,6 +72,14 @@ class StudyView(Watcher):
         self._message = f"the storage does not answer, trying again: {reason}"
         self._show(now=True)
 
+    def tracking(self, done: int, total: int) -> None:
+        self._tracked, self._message = (done, total), ""
+        self._show()
+
+    def tracking_away(self, where: str, reason: str) -> None:
+        said = f"MLflow ({where}) does not answer: {reason}. The study goes on; its results are kept and follow later."
+        self._console.print(said, style="yellow", highlight=False, markup=False, soft_wrap=True)
+
     def note(self, message: str) -> None:
         """What is being done before there is anything to count."""
         self._message = message
@@ -98,6 +107,9 @@ class StudyView(Watcher):
 
     def _counts(self) -> list[str]:
         progress = self._progress
+        if self._tracked is not None:
+            done, total = self._tracked
+            return [f"writing the study to MLflow: {done} of {total} trials"] if total else ["MLflow is starting"]
         if self._confirmed is not None:
             done, total = self._confirmed
             return [f"confirming the front with fresh seeds: {done} of {total} runs"]
@@ -134,7 +146,7 @@ class StudyView(Watcher):
             + (f" · sampler {progress.sampler}" if progress.sampler else ""),
             "not bold",
         )
-        done, total = self._confirmed or (progress.done, self._limits.trials)
+        done, total = self._tracked or self._confirmed or (progress.done, self._limits.trials)
         bar = Table.grid(padding=(0, 1))
         bar.add_row(ProgressBar(total=total or 100, completed=done if total else 0, width=40, pulse=not total), "")
         counts = self._counts()

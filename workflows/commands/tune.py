@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mmbsgd.errors import MmbsgdError
-from workflows.commands.console import HOME, Home, console, progress
+from workflows.commands.console import HOME, Home, console, progress, tracking_uri
 from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
@@ -82,6 +82,8 @@ def tune(
             help="sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.", show_default="a file in --home"
         ),
     ] = None,
+    mlflow: Annotated[str | None, tracking_uri("a database in --home")] = None,
+    tracking: Annotated[bool, typer.Option("--tracking/--no-tracking", help="Write the study to MLflow.")] = True,
     label: Annotated[str | None, typer.Option(help="The label column, if DATA is a table not yet prepared.")] = None,
     rows: Annotated[int, typer.Option(help="How many rows of demo data.", min=10)] = DEMO_ROWS,
     as_json: Annotated[
@@ -118,6 +120,8 @@ def tune(
         trial_timeout=trial_timeout,
         ray_address=ray_address,
         storage=storage,
+        tracking=tracking,
+        tracking_uri=mlflow,
         label=label,
         rows=rows,
         home=home,
@@ -156,6 +160,11 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         console.print(f"{', '.join(said)} in {seconds:.0f} s; kept in {escape(outcome.where)}", soft_wrap=True)
         for number, reason in progress.failures[:5]:
             console.print(f"[yellow]trial {number} failed:[/yellow] {escape(reason)}", soft_wrap=True)
+        tracked = outcome.tracked
+        if tracked is not None and tracked.reason:
+            has = f"{tracked.done} of {tracked.total} trials" if tracked.total else "nothing of the study yet"
+            lack = f"MLflow ({tracked.where}) has {has}: {tracked.reason}. The rest is kept and can follow at any time."
+            console.print(escape(lack), style="yellow", soft_wrap=True, highlight=False)
     if outcome.interrupted:
         _interrupted()
     if not outcome.front:
@@ -165,11 +174,22 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         console.print("Next:", highlight=False)
         more = 2 * max(progress.done, 50)
         for command, why in (
+            *_dashboard(outcome, where),
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
             (front_view.train_command(outcome.front[0], settings) + how, "the most accurate one"),
             (f"the same command with --trials {more}", "search on"),
         ):
             console.print(f"  {escape(command)}  [dim]# {why}[/dim]", soft_wrap=True, highlight=False)
+
+
+def _dashboard(outcome: "Outcome", where: str) -> list[tuple[str, str]]:
+    """How to see the study in MLflow."""
+    tracked = outcome.tracked
+    if tracked is None:
+        return []
+    if tracked.reason:
+        return [(f"mmbsgd sync {outcome.study}{where}", "send MLflow what it lacks")]
+    return [(f"mmbsgd ui {outcome.study}{where}", tracked.page or "report, pictures and every trial in MLflow")]
 
 
 def _interrupted(reason: str = "") -> NoReturn:

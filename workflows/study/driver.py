@@ -8,12 +8,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from operator import le
 
 from optuna.trial import FrozenTrial, TrialState
 
 from workflows.backends import Backend
-from workflows.front import front, hypervolume
+from workflows.front import GrowingFront
 from workflows.records import Bar, Point, TrialResult, TrialSpec
 from workflows.stopping import bar, learnt_slack
 from workflows.study.ledger import BLAMELESS, INTERRUPTED, Entry, Ledger, origin_of, proposal_of, result_of
@@ -92,7 +91,7 @@ class Driver:
         self._again: deque[Entry] = deque()  # parameter sets to be tried again, before anything else
         self._queue: deque[Entry] = deque()  # those to be tried before new ones are proposed
         self._running: dict[int, Entry] = {}
-        self._worst: tuple[float, ...] = ()
+        self._front = GrowingFront()
         self._curves: deque[tuple[Point, ...]] = deque(maxlen=MOST_CURVES)
         self._unlearnt = 0  # of these
         self._recover()
@@ -207,16 +206,9 @@ class Driver:
     def _count(self, number: int, values: tuple[float, ...]) -> None:
         """Adds a point to the front and to the hypervolume."""
         progress = self.progress
-        worst = tuple(map(max, self._worst or values[1:], values[1:]))
-        grown = not any(_covers(best, values) for _, best in progress.front)
+        grown = self._front.add(number, values)
         progress.without_growth = 0 if grown else progress.without_growth + 1
-        if grown:
-            candidates = [*progress.front, (number, values)]
-            progress.front = [candidates[position] for position in front([point for _, point in candidates])]
-        if grown or worst != self._worst:
-            self._worst = worst
-            volume = hypervolume([point for _, point in progress.front], (0.0, *worst))
-            progress.hypervolume = volume / max(math.prod(worst), 1e-300)
+        progress.front, progress.hypervolume = self._front.members, self._front.hypervolume
 
     def _stopped(self) -> None:
         self.progress.stopped += 1
@@ -249,11 +241,6 @@ class Driver:
         self._renew_bar()
         self._proposer.remember(finished)
         self._again.extend(unfinished)
-
-
-def _covers(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Whether one point is nowhere worse than another."""
-    return one[0] >= other[0] and all(map(le, one[1:], other[1:]))
 
 
 def _ended(trial: FrozenTrial) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 from mmbsgd.estimator import scale_gamma
 from search_spaces import Space, shipped
 from workflows.data import PreparedData
-from workflows.data.known import KNOWN
+from workflows.data.known import KNOWN, exact_accuracy
 from workflows.errors import StudyError
 from workflows.study.settings import Settings
 
@@ -32,6 +32,11 @@ def facts_of(space: Space, name: str, data: PreparedData, settings: Settings) ->
     if "scale" in space.needs():
         facts["scale"] = scale_gamma(trained_on)
     return facts
+
+
+def reference_of(settings: Settings) -> float | None:
+    """The exact SVM's score, where it is known."""
+    return exact_accuracy(settings.fingerprint) if settings.metric == "accuracy" and not settings.folds else None
 
 
 def check_splits(name: str, data: PreparedData, settings: Settings) -> None:

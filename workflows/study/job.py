@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,13 +14,17 @@ from workflows.data.prepare import Progress
 from workflows.data.resolve import open_data
 from workflows.data.sources import DEMO_ROWS
 from workflows.data.workers import cores
+from workflows.environment import environment
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
 from workflows.study.driver import Limits
 from workflows.study.facts import check_splits, default_space, facts_of
 from workflows.study.proposer import Define, Distributions
 from workflows.study.settings import Settings
+from workflows.study.snapshot import TRACKING
 from workflows.study.tuning import Outcome, Plan, Watcher, tune
+from workflows.tracking.address import address
+from workflows.tracking.background import Background
 
 TRIALS = 100
 """Where nothing else limits the study."""
@@ -56,6 +60,10 @@ class Job:
     trial_timeout: float | None = None
     ray_address: str | None = None
     storage: str | None = None
+    tracking: bool = True
+    """Whether MLflow gets the study."""
+    tracking_uri: str | None = None
+    """An MLflow server or database; None: a database in the home folder."""
     label: str | None = None
     rows: int = DEMO_ROWS
     home: Path = Path("mmbsgd-home")
@@ -81,6 +89,7 @@ class Job:
                 raise StudyError(f"{name}={number} must be at least {least}")
         if not (self.space is None or isinstance(self.space, str | Space) or callable(self.space)):
             raise StudyError(f"space={self.space!r} is neither a space nor the name of one nor a function")
+        address(self.tracking_uri, self.home)  # says what is wrong with it before anything begins
         if self.folds < 0 or self.folds == 1:
             raise StudyError(f"--folds {self.folds}: take 2 or more, or leave it out for a validation split")
         if self.workers == 0 and (self.ray_address or self.trial_timeout):
@@ -92,6 +101,12 @@ class Job:
     def limits(self) -> Limits:
         unlimited = self.trials is None and self.timeout is None and self.patience is None and self.sampler != "grid"
         return Limits(TRIALS if unlimited else self.trials, self.timeout, self.patience)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What will be kept of where it runs."""
+        workers = "" if self.workers is None else str(self.workers)
+        return environment() | {"ray": self.ray_address or "this machine"} | ({"workers": workers} if workers else {})
 
 
 @dataclass(frozen=True)
@@ -105,14 +120,30 @@ class Ready:
     space: Distributions | Define
 
     def run(self, watcher: Watcher | None = None) -> Outcome:
-        """Searches until the job's limits are reached, then confirms the front."""
+        """Searches until the job's limits are reached, then confirms the front. MLflow follows in the background."""
         job, watcher = self.job, watcher or Watcher()
+        if not job.tracking:
+            return self._tune(watcher, job.environment, lambda: None)
+        where = address(job.tracking_uri, job.home)
+        sender = Background(self.study, job.home, job.storage, where, watcher.tracking_away)
+        with sender:
+            outcome = self._tune(watcher, job.environment | {TRACKING: where.shown}, sender.start)
+            return replace(outcome, tracked=sender.finish(interrupted=outcome.interrupted, report=watcher.tracking))
+
+    def _tune(self, watcher: Watcher, environment: dict[str, str], begin: Callable[[], None]) -> Outcome:
+        """begin: called when the study is ours."""
+        job = self.job
+
+        def backend() -> Backend:
+            begin()
+            return _backend(job, self.data, watcher.note)
+
         return tune(
             self.study,
             self.settings,
             self.space,
-            lambda: _backend(job, self.data, watcher.note),
-            plan=Plan(job.limits, job.sampler, job.early_stop, job.confirm, job.enqueue),
+            backend,
+            plan=Plan(job.limits, job.sampler, job.early_stop, job.confirm, job.enqueue, environment),
             home=job.home,
             storage=job.storage,
             watcher=watcher,

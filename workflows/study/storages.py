@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, quote_plus
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
@@ -14,11 +13,11 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from workflows.errors import StudyError
 from workflows.study.journal import Journal
+from workflows.urls import shown, without_secrets
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 SCHEMES = ("sqlite:///FILE", "postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE")
 _DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql+psycopg", "postgresql+psycopg2")
-_SECRETS = ("password", "sslpassword")
 _LOST_SOON = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -64,9 +63,15 @@ def journal_file(home: Path, study: str) -> Path:
     return home / "studies" / f"{study}.journal"
 
 
+def journals(home: Path) -> list[str]:
+    """Names of the studies in the home folder, the latest last."""
+    files = sorted((home / "studies").glob("*.journal"), key=lambda file: file.stat().st_mtime)
+    return [file.stem for file in files]
+
+
 def shown_url(url: str) -> str:
     """The URL without its password."""
-    return _shown(_parsed(url))
+    return shown(_parsed(url))
 
 
 def _parsed(url: str) -> URL:
@@ -81,12 +86,8 @@ def _parsed(url: str) -> URL:
     if "@" in (parsed.host or ""):
         raise StudyError("--storage has more than one @: write an @ in the password as %40")
     if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise StudyError(f"--storage {_shown(parsed)} would keep the study in memory only: use {SCHEMES[0]}")
+        raise StudyError(f"--storage {shown(parsed)} would keep the study in memory only: use {SCHEMES[0]}")
     return parsed
-
-
-def _shown(parsed: URL) -> str:
-    return parsed.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
 def _missing_file(parsed: URL) -> bool:
@@ -95,7 +96,7 @@ def _missing_file(parsed: URL) -> bool:
 
 
 def _database(parsed: URL) -> RDBStorage:
-    shown, arguments = _shown(parsed), {}
+    where, arguments = shown(parsed), {}
     if parsed.get_backend_name() == "postgresql":
         arguments = {name: value for name, value in _LOST_SOON.items() if name not in parsed.query}
     # Optuna takes braces for a template.
@@ -104,14 +105,14 @@ def _database(parsed: URL) -> RDBStorage:
         try:
             return RDBStorage(url, engine_kwargs={"pool_pre_ping": True, "connect_args": arguments})
         except ImportError:
-            raise StudyError(f"--storage {shown} needs a driver: pip install 'mmbsgd[postgres]'") from None
+            raise StudyError(f"--storage {where} needs a driver: pip install 'mmbsgd[postgres]'") from None
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
             said = " ".join(str(error.__cause__ or error).split()).partition(" (Background on")[0]
             if tries + 1 < _OPENING_TRIES and ("already exists" in said or "duplicate key" in said):
                 continue  # another process makes the tables at this very moment
-            raise StudyError(f"cannot open --storage {shown}: {_without_secrets(said, parsed)}") from None
+            raise StudyError(f"cannot open --storage {where}: {without_secrets(said, parsed)}") from None
         except RuntimeError as error:
-            raise StudyError(f"cannot use --storage {shown}: {' '.join(str(error).split())}") from None
+            raise StudyError(f"cannot use --storage {where}: {' '.join(str(error).split())}") from None
     raise AssertionError("the last try returns or raises")
 
 
@@ -132,10 +133,3 @@ def _journal(path: Path, study: str, write: bool) -> Opened:
 def _unknown(study: str, where: str, known: list[str]) -> StudyError:
     there = f"there are: {', '.join(known)}" if known else "there is none yet: make one with 'mmbsgd tune'"
     return StudyError(f"no study {study!r} in {where}; {there}")
-
-
-def _without_secrets(text: str, parsed: URL) -> str:
-    for secret in (parsed.password, *(parsed.query.get(name) for name in _SECRETS)):
-        for written in (str(secret), quote(str(secret), safe=""), quote_plus(str(secret))) if secret else ():
-            text = text.replace(written, "***")
-    return text

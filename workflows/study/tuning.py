@@ -1,5 +1,6 @@
 """A study from start to end: open or go on, search, confirm, report."""
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,13 +14,14 @@ from optuna.storages import RDBStorage
 
 from workflows.backends import Backend
 from workflows.errors import StudyError
-from workflows.records import Sampler, TrialResult
+from workflows.records import Sampler, Tracked, TrialResult
 from workflows.study.confirmation import Member, confirm, members
 from workflows.study.driver import Driver, Limits, Progress
 from workflows.study.lease import Lease
 from workflows.study.ledger import Ledger
 from workflows.study.proposer import Define, Proposal, Proposer, grid
 from workflows.study.settings import Settings, agree
+from workflows.study.snapshot import ENVIRONMENT, IDENTITY
 from workflows.study.storages import open_storage
 
 USUAL = {"epochs": 1, "maintenance": "cascade", "engine": "fast", "bias": "calibrated"}
@@ -39,6 +41,8 @@ class Plan:
     """Runs with fresh seeds of every member of the front."""
     enqueue: Sequence[Mapping[str, Any]] = ()
     """Parameter sets to try first."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Where it runs: kept with the study for those who look at it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Outcome:
     interrupted: bool
     where: str
     """The storage that keeps the study."""
+    tracked: Tracked | None = None
+    """What MLflow has of it; None: it was not asked to."""
 
 
 class Watcher:
@@ -65,6 +71,12 @@ class Watcher:
     def confirming(self, done: int, total: int) -> None: ...
 
     def storage_away(self, reason: str) -> None: ...
+
+    def tracking_away(self, where: str, reason: str) -> None:
+        """MLflow does not answer; said once."""
+
+    def tracking(self, done: int, total: int) -> None:
+        """Trials that MLflow has, when the study has ended."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,8 @@ def tune(
     wanted = _wanted(plan, distributions)
     with held(study, home, storage, settings, distributions, watcher) as mine:
         ledger = mine.ledger
+        if plan.environment:
+            ledger.note(ENVIRONMENT, dict(plan.environment))
         seed = settings.seed_of(ledger.next_number, PROPOSER)  # a study that goes on does not propose the same again
         proposer = Proposer(plan.sampler, seed, space, settings.directions)
         backend = make_backend()
@@ -153,6 +167,8 @@ def held(
             ledger.guard = lease.check
         try:
             agree(ledger, settings, space, study)
+            if IDENTITY not in ledger.notes():
+                ledger.note(IDENTITY, secrets.token_hex(16))
             ledger.flush()
             yield Held(ledger, opened.where, ledger.check)
         finally:

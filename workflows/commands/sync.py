@@ -1,0 +1,89 @@
+"""`mmbsgd sync`: completes in MLflow what is missing of a study."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from workflows.commands.console import HOME, Home, Storage, console, progress, tracking_uri
+from workflows.errors import StudyError, TrackingError
+
+if TYPE_CHECKING:
+    from workflows.study.snapshot import Snapshot
+    from workflows.tracking.address import Address
+
+TrackingUri = Annotated[str | None, tracking_uri("where the study was tracked")]
+
+
+def sync(
+    study: Annotated[str, typer.Argument(help="The study's name.")],
+    storage: Storage = None,
+    mlflow: TrackingUri = None,
+    home: Home = HOME,
+) -> None:
+    """Write to MLflow what it lacks of a study: trials, front, pictures. Nothing is written twice."""
+    seen = looked_up(study, home, storage)
+    where = address_of(seen, mlflow, home)
+    _, run = bring(seen, where, home, storage)
+    console.print(
+        f"MLflow ({escape(where.shown)}) has all {len(seen.trials)} trials of {study}: run {run}",
+        soft_wrap=True,
+        highlight=False,
+    )
+    command = f"mmbsgd ui {study}" + ("" if home == HOME else f" --home {home}")
+    console.print(f"Next:\n  {escape(command)}  [dim]# look at it[/dim]", soft_wrap=True, highlight=False)
+
+
+def looked_up(study: str, home: Path, storage: str | None) -> "Snapshot":
+    from workflows.study.snapshot import snapshot
+    from workflows.study.tuning import looked_at
+
+    with looked_at(study, home, storage) as ledger:
+        return snapshot(ledger, study)
+
+
+def address_of(seen: "Snapshot", uri: str | None, home: Path) -> "Address":
+    """Where the study is tracked: as asked for, or as it was when it ran."""
+    from workflows.study.snapshot import TRACKING
+    from workflows.tracking.address import address
+
+    kept = seen.environment.get(TRACKING)
+    if uri is None and kept is not None and "***" in kept:
+        raise TrackingError(f"the study is tracked at {kept}: say --tracking-uri with the password")
+    return address(uri or kept, home)
+
+
+def bring(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -> tuple[str, str]:
+    """Completes the study's runs; returns the numbers of its experiment and of its parent run."""
+    from workflows.tracking.lock import held
+    from workflows.tracking.sender import Sender
+    from workflows.tracking.store import Away
+
+    if not seen.trials:
+        raise StudyError(f"the study {seen.study!r} has no trial yet")
+    sender = Sender(seen.study, home, storage, where)
+    try:
+        with progress() as report, held(home, seen.study, wait=lambda: False):
+            report("writing to MLflow", 0, len(seen.trials))
+            status = "KILLED" if seen.running else "FINISHED"
+            sender.finish(seen, status, lambda done, total: report("writing to MLflow", done, total))
+    except Away as error:
+        raise TrackingError(
+            f"MLflow ({where.shown}) does not answer: {error}; run the same command again when it does: nothing is lost"
+        ) from None
+    return sender.run
+
+
+def run_of(seen: "Snapshot", where: "Address") -> tuple[str, str]:
+    """Experiment and parent run as they are; no run yet: an empty one."""
+    from workflows.tracking.store import Away, Store
+    from workflows.tracking.sync import experiment_name
+
+    try:
+        store = Store(where)
+        experiment = store.experiment(experiment_name(seen.study))
+        runs = store.study(experiment, seen.identity)
+    except Away as error:
+        raise TrackingError(f"MLflow ({where.shown}) does not answer: {error}") from None
+    return experiment, runs[0].id if runs else ""

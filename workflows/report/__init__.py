@@ -1,0 +1,48 @@
+"""The pictures, tables and the page of a study.
+
+Builders (`trade_off`, …) turn a snapshot into `panels`, which `interactive` and `printed` draw.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from workflows.report.files import written, written_text
+from workflows.report.page import document, picture, pictures, report
+from workflows.report.tables import front_table, trials_table, write_csv, write_parquet
+from workflows.report.trade_off import trade_off
+from workflows.study.snapshot import Snapshot
+
+__all__ = ["picture", "pictures", "report", "trade_off", "write_front", "write_report"]
+
+
+def write_report(
+    snapshot: Snapshot, folder: Path, *, reference: float | None = None, printed: bool = True
+) -> list[Path]:
+    """Everything: the page, the front, the tables and, if they shall be printed, the pictures."""
+    drawn = pictures(snapshot, reference)
+    files = [
+        written_text(folder / "report.html", document(snapshot, drawn, reference)),
+        *write_front(snapshot, folder, reference=reference),
+        *_table(trials_table(snapshot), folder / "trials"),
+    ]
+    if printed:
+        from workflows.report.printed import draw  # matplotlib takes a second to import
+
+        for one in drawn:
+            files.append(written(folder / "pictures" / f"{one.name}.svg", partial(draw, one, kind="svg")))
+    return files
+
+
+def write_front(snapshot: Snapshot, folder: Path, *, reference: float | None = None) -> list[Path]:
+    """The front alone, which is soon done: its picture and its table."""
+    drawn = picture(trade_off(snapshot, reference), f"{snapshot.study}: the trade-off")
+    return [written_text(folder / "pareto.html", drawn), *_table(front_table(snapshot), folder / "front")]
+
+
+def _table(table: pa.Table, path: Path) -> list[Path]:
+    return [
+        written(path.with_suffix(".csv"), partial(write_csv, table)),
+        written(path.with_suffix(".parquet"), partial(write_parquet, table)),
+    ]

@@ -1,0 +1,96 @@
+"""The driver's side of tracking: starts the sender, passes on what it says, and waits for it only at the end."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Self
+
+from workflows.records import Tracked
+from workflows.tracking.address import Address
+from workflows.tracking.views import study_page
+
+PATIENCE = 60.0
+"""Seconds to wait for what is still to be written when the study has ended."""
+
+
+class Background:
+    """MLflow follows the study from `start` to `finish`. If it is left otherwise, the sender ends by itself."""
+
+    def __init__(
+        self, study: str, home: Path, storage: str | None, where: Address, warn: Callable[[str, str], None]
+    ) -> None:
+        self._order = {"study": study, "home": str(home.absolute()), "storage": storage, "address": where.as_dict()}
+        self._where, self._warn = where, warn
+        self._process: subprocess.Popen[bytes] | None = None
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._done = self._total = 0
+        self._run: tuple[str, str] | None = None
+        self._away = ""
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "workflows.tracking.sender"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._listener.start()
+        self._tell(self._order)
+
+    def finish(
+        self, *, interrupted: bool, report: Callable[[int, int], None], patience: float = PATIENCE
+    ) -> Tracked | None:
+        """Waits until MLflow has everything, or does not answer."""
+        if self._process is None:
+            return None
+        self._tell({"status": "KILLED" if interrupted else "FINISHED"})
+        until = time.monotonic() + patience
+        while self._listener.is_alive() and time.monotonic() < until:
+            self._listener.join(0.1)
+            report(self._done, self._total)
+        late = self._listener.is_alive()
+        if late:
+            self._process.terminate()
+        self._process.wait()
+        reason = self._away or (f"it took more than {patience:.0f} s" if late else "the process that writes it ended")
+        if self._run:
+            page = study_page(self._where.uri, *self._run) if self._where.server else ""
+            return Tracked(self._where.shown, self._total, self._total, page)
+        return Tracked(self._where.shown, self._done, self._total, reason=reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()  # a sender that is still at work takes it for the driver's end
+
+    def _tell(self, order: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError):  # it has ended: what is missing follows with a later sync
+            pipe = self._pipe("stdin")
+            pipe.write(json.dumps(order).encode() + b"\n")
+            pipe.flush()
+
+    def _listen(self) -> None:
+        warned = False
+        for line in self._pipe("stdout"):
+            said = json.loads(line)
+            self._done, self._total = said.get("done", self._done), said.get("total", self._total)
+            self._away = said.get("away", "" if "back" in said else self._away)
+            if self._away and not warned:
+                warned = True
+                self._warn(self._where.shown, self._away)
+            if "run" in said:
+                self._run = said["experiment"], said["run"]
+
+    def _pipe(self, name: str) -> IO[bytes]:
+        assert self._process is not None
+        pipe: IO[bytes] = getattr(self._process, name)
+        return pipe

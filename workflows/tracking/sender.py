@@ -1,0 +1,157 @@
+"""The process that writes a study to MLflow while it runs: `python -m workflows.tracking.sender`.
+
+It reads the study's storage, which is the truth, and never talks to the driver's loop, so that a study cannot wait for
+MLflow. Its orders come as JSON lines on its standard input (the first says what to track, the next that the study has
+ended), what it has to say goes to its standard output. When its input ends without an order, the driver has died.
+"""
+
+import json
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workflows.errors import StudyError, TrackingError
+from workflows.study.facts import reference_of
+from workflows.study.snapshot import Snapshot, snapshot
+from workflows.study.tuning import looked_at
+from workflows.tracking.address import Address
+from workflows.tracking.lock import held
+from workflows.tracking.store import Away, Store
+from workflows.tracking.sync import Report, Sync
+
+NICE = 10
+"""A trial comes first where there are not enough cores."""
+PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two looks at the study, and at most between two tries while MLflow is away."""
+SECONDS_BETWEEN_FRONTS = 30.0
+Say = Callable[..., None]
+
+
+class Sender:
+    def __init__(self, study: str, home: Path, storage: str | None, address: Address) -> None:
+        self._study, self._home, self._storage, self._address = study, home, storage, address
+        self._sync: Sync | None = None
+        self._front: Any = None
+        self._fronts_at = 0.0
+
+    @property
+    def run(self) -> tuple[str, str]:
+        """Experiment and parent run, once they are there."""
+        return (self._sync.experiment, self._sync.run) if self._sync else ("", "")
+
+    def look(self) -> Snapshot | None:
+        """The study as it stands; None: not there yet."""
+        try:
+            with looked_at(self._study, self._home, self._storage) as ledger:
+                return snapshot(ledger, self._study)
+        except StudyError:
+            return None
+
+    def bring(self, seen: Snapshot, status: str, report: Report = lambda done, total: None) -> None:
+        if self._sync is None:
+            self._sync = Sync(Store(self._address), self._study)
+        self._sync.bring(seen, status, report)
+        best = [(member.number, member.values) for member in seen.front]
+        if status == "RUNNING" and best != self._front and time.monotonic() - self._fronts_at > SECONDS_BETWEEN_FRONTS:
+            self._publish(seen, whole=False)
+            self._front, self._fronts_at = best, time.monotonic()
+
+    def finish(self, seen: Snapshot, status: str, report: Report = lambda done, total: None) -> None:
+        """Everything that is to be there when the study has ended."""
+        self.bring(seen, status, report)
+        assert self._sync is not None
+        self._publish(seen, whole=True)
+        self._sync.check(seen)
+
+    def _publish(self, seen: Snapshot, *, whole: bool) -> None:
+        from workflows.report import write_front, write_report
+
+        assert self._sync is not None
+        with tempfile.TemporaryDirectory(prefix="mmbsgd-report-") as folder:
+            write = write_report if whole else write_front
+            write(seen, Path(folder), reference=reference_of(seen.settings))
+            self._sync.upload(Path(folder))
+
+
+class Orders:
+    """Lines from the driver."""
+
+    def __init__(self) -> None:
+        self._text = b""
+        self.gone = False
+
+    def quiet(self, seconds: float) -> bool:
+        """Waits so long, unless an order comes or the driver is gone: then False."""
+        return not (self._text or self.gone or select.select([0], [], [], seconds)[0])
+
+    def next(self, seconds: float) -> dict[str, Any] | None:
+        """The next order, waiting for it no longer than that."""
+        until = time.monotonic() + seconds
+        while b"\n" not in self._text and not self.gone:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([0], [], [], left)[0]:
+                return None
+            received = os.read(0, 1 << 16)
+            self._text, self.gone = self._text + received, not received
+        line, _, self._text = self._text.partition(b"\n")
+        return json.loads(line) if line else None
+
+
+def serve(orders: Orders, say: Say) -> None:
+    first = orders.next(60.0)
+    if first is None:
+        return
+    storage, home = first["storage"], Path(first["home"])
+    sender = Sender(first["study"], home, storage, Address(**first["address"]))
+    away, pause, end = False, PAUSE, None
+    with held(home, first["study"], wait=lambda: orders.quiet(0.2)):
+        while True:
+            began = time.monotonic()
+            seen = sender.look()
+            try:
+                if seen is not None:
+                    status = "RUNNING" if end is None else end["status"]
+                    act = sender.bring if end is None else sender.finish
+                    act(seen, status, lambda done, total: say(done=done, total=total))
+                    if end is not None:
+                        experiment, run = sender.run
+                        return say(finished=True, experiment=experiment, run=run)
+                if away:
+                    say(back=True)
+                away, pause = False, PAUSE
+            except (Away, TrackingError) as error:
+                if not away:
+                    say(away=str(error))
+                away, pause = True, min(2 * pause, LONGEST_PAUSE)
+            if end is not None and (away or seen is None):
+                return  # it stays away: what is missing follows later
+            # Looking at a large study takes a while: no more than a fifth of the time goes into it.
+            end = orders.next(max(pause, 4 * (time.monotonic() - began) if not away else pause))
+            if end is None and orders.gone:
+                end = {"status": "KILLED"}
+
+
+def main() -> None:
+    os.nice(NICE)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which says when to end
+    output = os.dup(1)
+    os.dup2(2, 1)  # what libraries print is not ours
+
+    def say(**message: Any) -> None:
+        with suppress(BrokenPipeError):  # the driver is gone; what is left is written all the same
+            os.write(output, json.dumps(message).encode() + b"\n")
+
+    try:
+        serve(Orders(), say)
+    except TrackingError as error:
+        say(away=str(error))
+
+
+if __name__ == "__main__":
+    main()

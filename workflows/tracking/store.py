@@ -1,0 +1,191 @@
+"""MLflow behind the few verbs that tracking needs. Whatever goes wrong there is `Away`: nothing here depends on it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from workflows.errors import TrackingError
+from workflows.tracking.address import Address
+from workflows.tracking.runs import PARENT, STUDY, TRIAL, Run, Value
+
+MOST_METRICS, MOST_TAGS = 1000, 100
+"""In one call, by MLflow's own limits."""
+PAGE = 1000
+AT_ONCE = 8
+"""Calls to a server under way at the same time: most of a call is waiting."""
+
+
+class Away(Exception):
+    """MLflow does not answer, or not as it should: what was being written may or may not have arrived."""
+
+
+@dataclass
+class Kept:
+    """A run as MLflow has it."""
+
+    id: str
+    ended: bool
+    """Everything has been written."""
+    began: int
+    status: str
+    tags: dict[str, str]
+    metrics: dict[str, float]
+
+
+class Store:
+    def __init__(self, where: Address) -> None:
+        where.use()
+        # Only now: MLflow reads its settings when it is imported, which takes seconds.
+        import mlflow
+
+        self.address = where
+        with self._answering():
+            self._client = mlflow.MlflowClient(where.uri)
+
+    def experiment(self, name: str, *, kind: str = "custom_model_development") -> str:
+        """The number of an experiment, made if there is none. kind: which pages MLflow shows for it."""
+        with self._answering():
+            found = self._client.get_experiment_by_name(name)
+            if found is None:
+                place = None if self.address.artifacts is None else f"{self.address.artifacts}/{name.replace('/', '-')}"
+                return str(self._client.create_experiment(name, place, {"mlflow.experimentKind": kind}))
+        if found.lifecycle_stage != "active":
+            raise TrackingError(
+                f"the experiment {name!r} was deleted in MLflow at {self.address.shown}: restore it there "
+                f"('mlflow experiments restore -x {found.experiment_id}'), or give the study another name"
+            )
+        return str(found.experiment_id)
+
+    def mark(self, experiment: str, name: str, value: str) -> None:
+        """Sets a tag of the experiment."""
+        with self._answering():
+            self._client.set_experiment_tag(experiment, name, value)
+
+    def study(self, experiment: str, identity: str) -> list[Kept]:
+        """The study's parent runs, oldest first: there should be one."""
+        return [run for run in self._runs(experiment, identity) if TRIAL not in run.tags]
+
+    def trials(self, experiment: str, identity: str) -> dict[int, list[Kept]]:
+        """The runs of the study's trials by their numbers, oldest first: there should be one of each."""
+        found: dict[int, list[Kept]] = {}
+        for run in self._runs(experiment, identity):
+            if TRIAL in run.tags:
+                found.setdefault(int(run.tags[TRIAL]), []).append(run)
+        return found
+
+    def create(self, experiment: str, run: Run, parent: str | None = None) -> Kept:
+        tags = run.tags if parent is None else run.tags | {PARENT: parent}
+        with self._answering():
+            made = self._client.create_run(experiment, run.began, tags, run.name)
+        return Kept(made.info.run_id, False, run.began, "RUNNING", tags, {})
+
+    def log(
+        self,
+        run: str,
+        metrics: Sequence[Value] = (),
+        parameters: Mapping[str, str] = MappingProxyType({}),
+        tags: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Writing the same twice changes nothing."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        given = [Param(name, value) for name, value in parameters.items()]
+        marks = [RunTag(name, value) for name, value in tags.items()]
+        values = iter([Metric(each.name, each.value, each.time, each.step) for each in metrics])
+        while True:
+            batch, some, few = list(islice(values, MOST_METRICS - MOST_TAGS)), marks[:MOST_TAGS], given[:MOST_TAGS]
+            marks, given = marks[MOST_TAGS:], given[MOST_TAGS:]
+            if not (batch or some or few):
+                return
+            with self._answering():
+                self._client.log_batch(run, batch, few, some)
+
+    def end(self, run: str, status: str, when: int | None) -> None:
+        with self._answering():
+            if status == "RUNNING":
+                self._client.update_run(run, status)
+            else:
+                self._client.set_terminated(run, status, when)
+
+    def delete(self, run: str) -> None:
+        with self._answering():
+            self._client.delete_run(run)
+
+    def upload(self, run: str, folder: Path) -> None:
+        """The folder's content; files of the same names are replaced."""
+        with self._answering():
+            self._client.log_artifacts(run, str(folder))
+
+    def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
+        """Several at once where waiting is most of the work; stops at the first that fails."""
+        if not self.address.server:
+            for item in items:
+                work(item)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            waiting = iter(items)
+            under_way = [pool.submit(work, item) for item in islice(waiting, AT_ONCE)]
+            try:
+                while under_way:
+                    under_way.pop(0).result()
+                    under_way += [pool.submit(work, item) for item in islice(waiting, 1)]
+            finally:
+                for future in under_way:
+                    future.cancel()
+
+    def _runs(self, experiment: str, identity: str) -> Iterator[Kept]:
+        page: str | None = None
+        search = partial(
+            self._client.search_runs,
+            [experiment],
+            f"tags.`{STUDY}` = '{identity}'",
+            max_results=PAGE,
+            order_by=["attributes.start_time ASC"],
+        )
+        while True:
+            with self._answering():
+                found = search(page_token=page)
+            for run in found:
+                info = run.info
+                ended = info.status != "RUNNING"
+                yield Kept(info.run_id, ended, info.start_time, info.status, dict(run.data.tags), run.data.metrics)
+            page = found.token
+            if not page:
+                return
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        from mlflow.exceptions import MlflowException
+        from requests.exceptions import RequestException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
+            raise Away(self.address.clean(_said(error))) from None
+
+
+def _said(error: Exception) -> str:
+    """The heart of what MLflow says: its messages hold addresses, advice and whole pages."""
+    text = " ".join(str(error).split())
+    for opening, plain in (
+        ("NewConnectionError", "connection refused"),
+        ("Connection refused", "connection refused"),
+        ("RemoteDisconnected", "the connection broke off"),
+        ("ConnectTimeout", "no connection within the time limit"),
+        ("Read timed out", "no answer within the time limit"),
+        ("NameResolutionError", "no such host"),
+        ("error code 401", "it wants a name and a password: --tracking-uri http://USER:PASSWORD@HOST:PORT"),
+        ("error code 403", "it refuses access: the name and password, or the server's --allowed-hosts"),
+        ("database is locked", "its database is locked by another program"),
+    ):
+        if opening in text:
+            return plain
+    return text[:300]

@@ -1,0 +1,138 @@
+"""Brings MLflow level with a study, whatever it has already: nothing is missing afterwards, and nothing is there twice.
+
+Each trial is written in three calls: create the run with the tags that identify it, log everything, end it. A run that
+is not ended is completed; of two for the same trial the younger is deleted.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from workflows.study.snapshot import Ended, Snapshot
+from workflows.tracking.note import note
+from workflows.tracking.runs import child, confirmed, parent, progress
+from workflows.tracking.store import Away, Kept, Store
+from workflows.tracking.views import TAG, view
+
+LOGGED = "mmbsgd.trials_logged"
+"""Ended trials whose progress is on the parent run."""
+Report = Callable[[int, int], None]
+"""Trials that MLflow has, and trials in all."""
+
+
+class Sync:
+    def __init__(self, store: Store, study: str) -> None:
+        self._store = store
+        self.experiment = store.experiment(experiment_name(study))
+        self._parent: Kept | None = None
+        self._trials: dict[int, Kept] = {}
+        self._view = ""
+        self._doubtful = True  # what MLflow has is to be looked up
+
+    @property
+    def run(self) -> str:
+        """The parent run's id, once there is one."""
+        return self._parent.id if self._parent else ""
+
+    def bring(self, snapshot: Snapshot, status: str, report: Report = lambda done, total: None) -> None:
+        """status: of the study as a whole."""
+        try:
+            above = self._above(snapshot)
+            self._progress(snapshot, above)
+            self._children(snapshot, above, report)
+            self._marks(snapshot)
+            self._finish(snapshot, above, status)
+        except Away:
+            self._doubtful = True
+            raise
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Looks up what MLflow has, and clears away what is there twice."""
+        self._doubtful = True
+        self._above(snapshot)
+
+    def upload(self, folder: Path) -> None:
+        self._store.upload(self.run, folder)
+
+    def _above(self, snapshot: Snapshot) -> Kept:
+        """The parent run; where there is doubt, everything is looked up."""
+        if self._doubtful or self._parent is None:
+            first, *others = self._store.study(self.experiment, snapshot.identity) or [self._new_parent(snapshot)]
+            self._parent, self._trials = first, {}
+            for twin in others:
+                self._store.delete(twin.id)
+            for number, runs in self._store.trials(self.experiment, snapshot.identity).items():
+                best = next((run for run in runs if run.ended), runs[0])
+                self._trials[number] = best
+                for twin in runs:
+                    if twin is not best:
+                        self._store.delete(twin.id)
+            self._doubtful = False
+        return self._parent
+
+    def _new_parent(self, snapshot: Snapshot) -> Kept:
+        run = parent(snapshot, status="RUNNING", note="")
+        kept = self._store.create(self.experiment, run)
+        self._store.log(kept.id, parameters=run.parameters)
+        return kept
+
+    def _progress(self, snapshot: Snapshot, above: Kept) -> None:
+        logged = int(above.tags.get(LOGGED, 0))
+        if logged < len(snapshot.trials):
+            count = str(len(snapshot.trials))
+            self._store.log(above.id, list(progress(snapshot, logged)), tags={LOGGED: count})
+            above.tags[LOGGED] = count
+
+    def _children(self, snapshot: Snapshot, above: Kept, report: Report) -> None:
+        missing = [trial for trial in snapshot.trials if not self._has(trial)]
+        best = {member.number for member in snapshot.front}
+        done = len(snapshot.trials) - len(missing)
+        report(done, len(snapshot.trials))
+
+        def send(trial: Ended) -> None:
+            nonlocal done
+            run = child(trial, snapshot)
+            run.tags["pareto"] = str(trial.number in best).lower()
+            kept = self._trials.get(trial.number) or self._store.create(self.experiment, run, above.id)
+            self._trials[trial.number] = kept
+            self._store.log(kept.id, run.metrics, run.parameters)
+            self._store.end(kept.id, run.status, run.ended)
+            kept.ended = True
+            done += 1
+            report(done, len(snapshot.trials))
+
+        self._store.each(send, missing)
+
+    def _has(self, trial: Ended) -> bool:
+        return trial.number in self._trials and self._trials[trial.number].ended
+
+    def _marks(self, snapshot: Snapshot) -> None:
+        """Which trials are on the front, and what confirmation says of them: it changes while the study runs."""
+        best = {member.number: member for member in snapshot.front}
+        trials = {trial.number: trial for trial in snapshot.trials}
+        for number, kept in self._trials.items():
+            tags = {"pareto": str(number in best).lower()}
+            values = confirmed(best[number], trials[number], snapshot.settings.names) if number in best else []
+            new = {name: value for name, value in tags.items() if kept.tags.get(name) != value}
+            fresh = [value for value in values if kept.metrics.get(value.name) != value.value]
+            if new or fresh:
+                self._store.log(kept.id, fresh, tags=new)
+                kept.tags |= new
+                kept.metrics |= {value.name: value.value for value in fresh}
+
+    def _finish(self, snapshot: Snapshot, above: Kept, status: str) -> None:
+        run = parent(snapshot, status=status, note=note(snapshot, self.experiment, above.id))
+        new = {name: value for name, value in run.tags.items() if above.tags.get(name) != value}
+        if new:
+            self._store.log(above.id, tags=new)
+            above.tags |= new
+        looks = view(snapshot)
+        if looks != self._view:
+            self._store.mark(self.experiment, TAG, looks)
+            self._view = looks
+        if above.status != status:
+            self._store.end(above.id, status, run.ended)
+            above.status = status
+
+
+def experiment_name(study: str) -> str:
+    return f"mmbsgd/{study}"
