@@ -3,10 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := mmbsgd search_spaces workflows tests benchmarks
 
-.PHONY: tune test test-uncompiled lint types benchmark clean
+.PHONY: tune ui test test-uncompiled lint types benchmark clean
 
 tune: .venv/installed
 	$(BIN)/mmbsgd tune demo
+
+# MLflow's dashboard, opened on the latest study; Ctrl-C ends it.
+ui: .venv/installed
+	$(BIN)/mmbsgd ui
 
 test: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
@@ -27,9 +31,11 @@ benchmark: .venv/dev
 	$(BIN)/python benchmarks/solver.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/orchestration.py
+	$(BIN)/python benchmarks/tracking.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
 	$(BIN)/python benchmarks/terminal.py
+	$(BIN)/python benchmarks/trade_off.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

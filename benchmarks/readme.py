@@ -1,4 +1,4 @@
-"""Puts what benchmarks/solver.py, data.py and orchestration.py measured into README.md, between its marks."""
+"""Puts what benchmarks/solver.py, data.py, orchestration.py and tracking.py measured into README.md, between its marks."""
 
 import json
 import re
@@ -118,6 +118,16 @@ def study_block(parts: dict[str, Any]) -> list[str]:
     return lines
 
 
+def tracking_block(parts: dict[str, Any]) -> list[str]:
+    return [
+        "Two cores for everything, MLflow included, measured by `benchmarks/tracking.py`. Studies of the same trials took "
+        "turns; medians. A study ends when its front is confirmed; the command then waits for MLflow as long as it will "
+        "soon be done, and leaves the rest to a process in the background.",
+        "",
+        *figures([figure for part in parts.values() for figure in part["figures"]]),
+    ]
+
+
 def put(readme: str, name: str, lines: list[str]) -> str:
     """Replaces what stands between the marks of that name; prose is wrapped."""
     lines = [line if line.startswith("|") else textwrap.fill(line, 120) for line in lines]
@@ -132,6 +142,7 @@ def main() -> None:
         ("figures", "solver", solver_block),
         ("data figures", "data", data_block),
         ("study figures", "orchestration", study_block),
+        ("tracking figures", "tracking", tracking_block),
     ):
         if (results / f"{source}.json").exists():
             readme = put(readme, name, block(json.loads((results / f"{source}.json").read_text())))

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -12,11 +13,14 @@ import numpy as np
 import postgres
 import pyarrow as pa
 import pytest
+from mlflow_servers import running_mlflow
 from pyarrow import parquet
 from ray_clusters import ENVIRONMENT, cluster_of
+from tracked import quiet
 
 CLUSTER, DATABASE = "10.0.0.1:6379", "postgresql+psycopg://me@db/studies"
-"""What the README's examples call a reader's own cluster and database: the tests put real ones in their place."""
+MLFLOW = "http://mlflow:5000"
+"""A reader's own cluster, database and MLflow in the README's examples: the tests put real ones in their place."""
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
@@ -70,7 +74,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def places(commands):
+def places(commands, folder):
     """Real ones for the README's cluster and database, where the commands name them."""
     with ExitStack() as stack:
         found = {}
@@ -78,9 +82,12 @@ def places(commands):
             found[CLUSTER] = stack.enter_context(cluster_of(2)).address
         if any(DATABASE in command for command in commands):
             found[DATABASE] = stack.enter_context(postgres.running_server()).new_url()
+        if any(MLFLOW in command for command in commands):
+            found[MLFLOW] = stack.enter_context(running_mlflow(folder)).url
         yield found
 
 
+@quiet
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("commands", sessions(), ids=lambda commands: commands[0])
 def test_every_command_of_the_readme_runs(commands, folder, places):
@@ -88,13 +95,24 @@ def test_every_command_of_the_readme_runs(commands, folder, places):
     for command in commands:
         for example, real in places.items():
             command = command.replace(example, real)
-        done = subprocess.run(
-            [sys.executable, "-m", "workflows.cli", *shlex.split(command)[1:]],
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env=environment,
-            timeout=240,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        code, output, errors = run_as_a_reader(shlex.split(command)[1:], folder, environment)
+        assert code == 0, f"{command}\n{output}\n{errors}"
+
+
+def run_as_a_reader(words, folder, environment):
+    """A dashboard is looked at, and then ended with Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "workflows.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment | {"BROWSER": "true", "PYTHONUNBUFFERED": "1"},
+    )
+    with process:
+        if words[0] == "ui":
+            for line in process.stdout:
+                if "Ctrl-C" in line:
+                    process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=240)
+        return process.returncode, output, errors

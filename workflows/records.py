@@ -93,3 +93,7 @@ class Tracked:
     """The study's run in the browser, where a server shows it."""
     reason: str = ""
     """Why something is missing; empty: nothing is."""
+    follows: bool = False
+    """What is missing is being written by a process in the background."""
+    waited: float = 0.0
+    """Seconds that the command waited for it when the study had ended."""

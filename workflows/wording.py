@@ -26,7 +26,7 @@ def objective(name: str, value: float, deviation: float = math.nan) -> str:
         return "–"
     known = math.isfinite(deviation)
     if name in _IN_SECONDS:
-        unit, factor = _unit(value)
+        unit, factor = unit_of(value)
         return _plain(value * factor) + (f" ±{_plain(deviation * factor, 2)}" if known else "") + f" {unit}"
     if name in ("work", "size"):
         power = 0 if abs(value) < 1e6 else 3 * (math.floor(math.log10(abs(value))) // 3)
@@ -53,13 +53,11 @@ def span(seconds: float) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """A number of the form 1, 2 or 5 times a power of ten, as a tick of an axis says it."""
+    """As a tick of an axis says it: 10⁵, 2·10⁶."""
     exponent = math.floor(math.log10(value) + 1e-9)
-    first = round(value / 10**exponent)
-    if -3 <= exponent <= 4:
-        return f"{value:,.0f}" if exponent >= 0 else f"{value:.{-exponent}f}"
+    first = f"{value / 10.0**exponent:.6g}"
     power = f"10{str(exponent).translate(_SUPERSCRIPTS)}"
-    return power if first == 1 else f"{first}·{power}"
+    return power if first == "1" else f"{first}·{power}"
 
 
 def confirmed(front: Sequence[Member]) -> str:
@@ -81,7 +79,8 @@ def train_command(member: Member, settings: Settings) -> str:
     return " ".join(["mmbsgd train", shlex.quote(settings.data), *words])
 
 
-def _unit(seconds: float) -> tuple[str, float]:
+def unit_of(seconds: float) -> tuple[str, float]:
+    """The unit that a time is said in, and how many of them a second has."""
     return ("s", 1.0) if seconds >= 1 else ("ms", 1e3) if seconds >= 1e-3 else ("µs", 1e6)
 
 

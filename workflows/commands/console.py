@@ -1,5 +1,8 @@
 """What all subcommands show in the same way: progress, and where studies and data live."""
 
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 console = Console()
@@ -25,6 +29,21 @@ def tracking_uri(default: str) -> Any:
         show_default=default,
         show_envvar=True,
     )
+
+
+def say_next(*commands: tuple[str, str]) -> None:
+    """What to do now: commands, and what they are for."""
+    console.print("Next:", highlight=False)
+    for command, why in commands:
+        if command.startswith("mmbsgd "):
+            command = _program() + command.removeprefix("mmbsgd")
+        console.print(f"  {escape(command)}  [dim]# {escape(why)}[/dim]", soft_wrap=True, highlight=False)
+
+
+def _program() -> str:
+    """How this command is called from here: its name, or the way to it where it is not on the path."""
+    path = Path(sys.argv[0])
+    return "mmbsgd" if shutil.which("mmbsgd") or path.name != "mmbsgd" else os.path.relpath(path)
 
 
 @contextmanager

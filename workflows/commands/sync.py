@@ -1,12 +1,14 @@
 """`mmbsgd sync`: completes in MLflow what is missing of a study."""
 
+import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from workflows.commands.console import HOME, Home, Storage, console, progress, tracking_uri
+from workflows.commands.console import HOME, Home, Storage, console, progress, say_next, tracking_uri
 from workflows.errors import StudyError, TrackingError
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def sync(
         highlight=False,
     )
     command = f"mmbsgd ui {study}" + ("" if home == HOME else f" --home {home}")
-    console.print(f"Next:\n  {escape(command)}  [dim]# look at it[/dim]", soft_wrap=True, highlight=False)
+    say_next((command, "look at it"))
 
 
 def looked_up(study: str, home: Path, storage: str | None) -> "Snapshot":
@@ -64,7 +66,7 @@ def bring(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -
         raise StudyError(f"the study {seen.study!r} has no trial yet")
     sender = Sender(seen.study, home, storage, where)
     try:
-        with progress() as report, held(home, seen.study, wait=lambda: False):
+        with progress() as report, held(home, seen.study, wait=partial(_wait, seen)):
             report("writing to MLflow", 0, len(seen.trials))
             status = "KILLED" if seen.running else "FINISHED"
             sender.finish(seen, status, lambda done, total: report("writing to MLflow", done, total))
@@ -73,6 +75,12 @@ def bring(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -
             f"MLflow ({where.shown}) does not answer: {error}; run the same command again when it does: nothing is lost"
         ) from None
     return sender.run
+
+
+def _wait(seen: "Snapshot") -> bool:
+    """A driver that is still searching sees to it; what one has left behind will soon be done."""
+    time.sleep(0.2)
+    return not seen.running
 
 
 def run_of(seen: "Snapshot", where: "Address") -> tuple[str, str]:

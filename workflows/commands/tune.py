@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mmbsgd.errors import MmbsgdError
-from workflows.commands.console import HOME, Home, console, progress, tracking_uri
+from workflows.commands.console import HOME, Home, console, progress, say_next, tracking_uri
 from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
@@ -163,7 +163,8 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         tracked = outcome.tracked
         if tracked is not None and tracked.reason:
             has = f"{tracked.done} of {tracked.total} trials" if tracked.total else "nothing of the study yet"
-            lack = f"MLflow ({tracked.where}) has {has}: {tracked.reason}. The rest is kept and can follow at any time."
+            then = "The rest follows in the background." if tracked.follows else "The rest is kept and can follow."
+            lack = f"MLflow ({tracked.where}) has {has}: {tracked.reason}. {then}"
             console.print(escape(lack), style="yellow", soft_wrap=True, highlight=False)
     if outcome.interrupted:
         _interrupted()
@@ -171,15 +172,12 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         reasons = "; ".join(dict.fromkeys(reason for _, reason in progress.failures[:3])) or "there was no time"
         raise StudyError(f"no trial of the study {outcome.study!r} was successful: {reasons}")
     if not as_json:
-        console.print("Next:", highlight=False)
-        more = 2 * max(progress.done, 50)
-        for command, why in (
+        say_next(
             *_dashboard(outcome, where),
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
             (front_view.train_command(outcome.front[0], settings) + how, "the most accurate one"),
-            (f"the same command with --trials {more}", "search on"),
-        ):
-            console.print(f"  {escape(command)}  [dim]# {why}[/dim]", soft_wrap=True, highlight=False)
+            (f"the same command with --trials {2 * max(progress.done, 50)}", "search on"),
+        )
 
 
 def _dashboard(outcome: "Outcome", where: str) -> list[tuple[str, str]]:
@@ -187,7 +185,7 @@ def _dashboard(outcome: "Outcome", where: str) -> list[tuple[str, str]]:
     tracked = outcome.tracked
     if tracked is None:
         return []
-    if tracked.reason:
+    if tracked.reason and not tracked.follows:
         return [(f"mmbsgd sync {outcome.study}{where}", "send MLflow what it lacks")]
     return [(f"mmbsgd ui {outcome.study}{where}", tracked.page or "report, pictures and every trial in MLflow")]
 

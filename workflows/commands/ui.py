@@ -1,6 +1,7 @@
 """`mmbsgd ui`: MLflow's dashboard, opened on a study."""
 
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,7 +43,7 @@ def ui(
         return _show(where.uri, *_completed(seen, where, home, storage), browser)
     if not where.exists:
         _completed(seen, where, home, storage)  # two processes must not make a database at the same time
-    with Server(where, chosen, home / "tracking" / "server.log") as server:
+    with suppress(KeyboardInterrupt), Server(where, chosen, home / "tracking" / "server.log") as server:
         experiment, run = _completed(seen, where, home, storage)
         with console.status("MLflow is starting"):
             server.wait()

@@ -5,16 +5,18 @@ Builders (`trade_off`, …) turn a snapshot into `panels`, which `interactive` a
 
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 
 from workflows.report.files import written, written_text
 from workflows.report.page import document, picture, pictures, report
+from workflows.report.panels import Picture
 from workflows.report.tables import front_table, trials_table, write_csv, write_parquet
 from workflows.report.trade_off import trade_off
 from workflows.study.snapshot import Snapshot
 
-__all__ = ["picture", "pictures", "report", "trade_off", "write_front", "write_report"]
+__all__ = ["picture", "pictures", "report", "trade_off", "write_front", "write_picture", "write_report"]
 
 
 def write_report(
@@ -28,10 +30,7 @@ def write_report(
         *_table(trials_table(snapshot), folder / "trials"),
     ]
     if printed:
-        from workflows.report.printed import draw  # matplotlib takes a second to import
-
-        for one in drawn:
-            files.append(written(folder / "pictures" / f"{one.name}.svg", partial(draw, one, kind="svg")))
+        files += [write_picture(one, folder / "pictures" / f"{one.name}.svg", kind="svg") for one in drawn]
     return files
 
 
@@ -39,6 +38,12 @@ def write_front(snapshot: Snapshot, folder: Path, *, reference: float | None = N
     """The front alone, which is soon done: its picture and its table."""
     drawn = picture(trade_off(snapshot, reference), f"{snapshot.study}: the trade-off")
     return [written_text(folder / "pareto.html", drawn), *_table(front_table(snapshot), folder / "front")]
+
+
+def write_picture(drawn: Picture, path: Path, *, kind: Literal["svg", "png"]) -> Path:
+    from workflows.report.printed import draw  # matplotlib takes a second to import
+
+    return written(path, partial(draw, drawn, kind=kind))
 
 
 def _table(table: pa.Table, path: Path) -> list[Path]:

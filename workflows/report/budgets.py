@@ -13,7 +13,7 @@ from workflows.study.snapshot import Ended, Snapshot
 from workflows.wording import heading
 
 READING = (
-    "Each dot is a complete trial, each line one number of mergees M: the best score, and the median cost, of "
+    "Each dot is a complete trial, each line one number or range of mergees M: the best score, and the median cost, of "
     "three or more trials with about the same budget B. The share of maintenance is what merging "
     "takes of the training time."
 )
@@ -48,11 +48,13 @@ def _against_budget(
     snapshot: Snapshot, title: str, up: Axis, values: Sequence[float], middle: Callable[[list[float]], float]
 ) -> Panel:
     trials = snapshot.complete
-    bins = parameter_classes(trials, "budget", _MOST_BINS)
+    bins = parameter_classes(trials, "budget", min(max(len(trials) // 12, 3), _MOST_BINS))
     if bins is None or not bins.numbers:
         return Panel(title, note=_missing(trials, "budget", "budgets"))
     places = [number(trial.parameters.get("budget")) for trial in trials]
-    mergees = parameter_classes(trials, "mergees", MOST_MERGEES)
+    # Lines of a handful of trials each would be noise: with few trials there are fewer of them.
+    room = MOST_MERGEES if bins.exact else len(trials) // (4 * len(bins.labels))
+    mergees = parameter_classes(trials, "mergees", min(max(room, 1), MOST_MERGEES))
     shades = colours.ordered(len(mergees.labels)) if mergees else [colours.BLUE]
     symbols = SYMBOLS if mergees else ("circle",)
     marks: list[Mark] = []

@@ -16,6 +16,10 @@ ROLES = {
     "most accurate": "The front's highest score.",
 }
 
+ALL = "No other model found is cheaper or better."
+_ALIKE = 1.05
+"""Costs that differ by a smaller factor are said to be about the same."""
+
 
 def chosen(front: Sequence[Member]) -> list[tuple[str, Member]]:
     """Roles and who has them; a member may have several."""
@@ -48,7 +52,10 @@ def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member
         ),
         f"<p class='parameters'>{_escaped(_parameters(member))}</p>",
         *(f"<p>{_escaped(text)}</p>" for text in compared(mine, member, roles, settings)),
-        *(f"<p class='faint'>{_escaped(ROLES[role])}</p>" for role in mine),
+        *(
+            f"<p class='faint'>{_escaped(text)}</p>"
+            for text in ([ALL] if len(mine) == len(ROLES) else [ROLES[role] for role in mine])
+        ),
         f"<p class='faint'>{_escaped(_runs(member))}</p>",
         f"<code>{_escaped(train_command(member, settings))} --out model.arrow</code>",
     ]
@@ -66,8 +73,9 @@ def compared(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Mem
             "as good as" if abs(points) < 5e-3 else f"{_few(abs(points))} points {'above' if points > 0 else 'below'}"
         )
         what = {"cpu": "CPU time", "wall": "time", "work": "kernel evaluations"}[settings.cost]
-        price = f"{_few(times)} times its {what}" if times >= 1 else f"1/{_few(1 / times)} of its {what}"
-        said.append(f"{height[0].upper()}{height[1:]} the {role} for {price}.")
+        price = f"for {_few(times)} times its {what}" if times >= 1 else f"for 1/{_few(1 / times)} of its {what}"
+        price = f"at about the same {what}" if 1 / _ALIKE < times < _ALIKE else price
+        said.append(f"{height[0].upper()}{height[1:]} the {role} {price}.")
     return said
 
 

@@ -83,8 +83,7 @@ def _growth(title: str, across: Axis, grown: list[tuple[float, float]], end: flo
 
 
 def _since(time: Clock) -> str:
-    said = "time since the first trial began"
-    return f"{said}, without pauses of {span(time.left_out)}" if time.pauses else said
+    return f"time without pauses ({span(time.left_out)})" if time.pauses else "time since the first trial began"
 
 
 def _timeline(snapshot: Snapshot, time: Clock) -> Panel:

@@ -47,7 +47,7 @@ def _importances(snapshot: Snapshot) -> Panel:
         marks.append(Bars(lines, lengths, texts, _COLOURS[place], 0.9 * thick, Entry(text)))
     longest = max(length for mark in marks for length in mark.lengths)
     shown = tuple(SYMBOLS.get(name, name) for name in order)
-    across = Axis("share of the influence on being among the best tenth", "percent", range=(0.0, 1.12 * longest))
+    across = Axis("share of the influence", "percent", range=(0.0, 1.12 * longest))
     return Panel(title, across, Axis(unit="names", names=shown), tuple(marks))
 
 

@@ -1,24 +1,22 @@
 """Panels for browsers: figures of Plotly as plain dictionaries."""
 
-import html
 import math
-from collections.abc import Iterable, Sequence
-from functools import singledispatch
+from collections.abc import Sequence
 from typing import Any
 
 from workflows.report import colours
-from workflows.report.panels import Axis, Bars, Entry, Label, Level, Line, Mark, Panel, Points, Spans
+from workflows.report.interactive_marks import head_groups, text_of, texts_of, traces
+from workflows.report.panels import Axis, Label, Level, Mark, Panel
 from workflows.report.ranges import extent, log_ticks, shown
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
-_SYMBOLS = {"cross": "cross", "x": "x-thin"}
 
 
 def figure(panel: Panel) -> dict[str, Any]:
     """With data and layout, as plotly.js takes it."""
     across, up = extent(panel)
-    data = [trace for mark in panel.marks for trace in _traces(mark)]
-    _head_groups(data)
+    data = [trace for mark in panel.marks for trace in traces(mark)]
+    head_groups(data)
     layout: dict[str, Any] = {
         "height": panel.height,
         "margin": {"l": 70, "r": 20, "t": 30, "b": 56},
@@ -41,7 +39,7 @@ def figure(panel: Panel) -> dict[str, Any]:
 
 def _legend(panel: Panel) -> dict[str, Any]:
     """Beside the panel if entries come in groups, else above it."""
-    style: dict[str, Any] = {"font": {"size": 12}, "itemsizing": "constant", "itemwidth": 30, "tracegroupgap": 6}
+    style: dict[str, Any] = {"font": {"size": 12}, "itemsizing": "constant", "itemwidth": 30, "tracegroupgap": 1}
     entries = [mark.entry for mark in panel.marks if not isinstance(mark, Level | Label) and mark.entry]
     if any(entry.group for entry in entries):
         return style | {"grouptitlefont": {"size": 12.5}}
@@ -51,7 +49,7 @@ def _legend(panel: Panel) -> dict[str, Any]:
 def _axis(axis: Axis, positions: Sequence[float], *, upright: bool) -> dict[str, Any]:
     low, high = shown(axis, positions)
     made: dict[str, Any] = {
-        "title": {"text": _text(axis.title), "standoff": 12},
+        "title": {"text": text_of(axis.title), "standoff": 12},
         "gridcolor": colours.LINES,
         "linecolor": colours.FAINT,
         "showline": True,
@@ -66,140 +64,13 @@ def _axis(axis: Axis, positions: Sequence[float], *, upright: bool) -> dict[str,
         made |= {"type": "log", "range": [math.log10(low), math.log10(high)]}
         made |= {"tickmode": "array", "tickvals": values, "ticktext": texts}
     elif axis.unit == "names":
-        made |= {"tickmode": "array", "tickvals": list(range(len(axis.names))), "ticktext": _texts(axis.names)}
+        made |= {"tickmode": "array", "tickvals": list(range(len(axis.names))), "ticktext": texts_of(axis.names)}
         made |= {"showgrid": False, "ticks": "", "range": [high, low] if upright else [low, high]}
     elif axis.unit == "percent":
         made |= {"tickformat": "~%"}
     elif axis.unit == "seconds":
         made |= {"tickformat": ",~f", "ticksuffix": " s"}
     return made
-
-
-@singledispatch
-def _traces(mark: Mark) -> list[dict[str, Any]]:
-    return []
-
-
-@_traces.register
-def _(mark: Points) -> list[dict[str, Any]]:
-    symbols = [_SYMBOLS.get(symbol, symbol) + ("-open" if mark.hollow else "") for symbol in mark.symbols]
-    marker: dict[str, Any] = {
-        "color": mark.colour,
-        "size": mark.size,
-        "opacity": mark.opacity,
-        "symbol": symbols[0] if len(set(symbols)) == 1 else symbols,
-        "line": {"width": 1.6 if mark.hollow or mark.symbols == ("x",) else 0.4, "color": _edge(mark)},
-    }
-    if mark.scale is not None:
-        marker |= {
-            "color": _numbers(mark.values),
-            "cmin": mark.scale.low,
-            "cmax": mark.scale.high,
-            "colorscale": [[share, colour] for share, colour in colours.stops()],
-            "showscale": True,
-            "colorbar": {
-                "title": {"text": _text(mark.scale.title), "side": "right"},
-                "thickness": 12,
-                "outlinewidth": 0,
-                "tickformat": "~%" if mark.scale.unit == "percent" else "",
-            },
-        }
-    trace = _scatter(mark, "markers") | {"marker": marker}
-    for name, errors in (("error_x", mark.error_x), ("error_y", mark.error_y)):
-        if any(any(pair) for pair in errors):
-            down, up = zip(*errors, strict=True)
-            style = {"color": _pale(mark.colour), "thickness": 1.1, "width": 3}
-            trace[name] = {"array": _numbers(up), "arrayminus": _numbers(down), "symmetric": False, **style}
-    if not mark.x:
-        trace |= {"x": [None], "y": [None]}
-    if mark.entry is None or len(mark.symbols) == 1:
-        return [trace]
-    # Its symbols say something else: in the legend it is a circle.
-    key = {
-        name: trace[name] for name in ("type", "mode", "name", "legendgroup", "legendrank", "_group") if name in trace
-    }
-    key |= {"x": [None], "y": [None], "showlegend": True, "marker": marker | {"symbol": "circle"}}
-    return [trace | {"showlegend": False}, key]
-
-
-@_traces.register
-def _(mark: Line) -> list[dict[str, Any]]:
-    line: dict[str, Any] = {"color": mark.colour, "width": mark.width, "dash": "dot" if mark.dotted else "solid"}
-    if mark.steps:
-        line["shape"] = "hv"
-    return [_scatter(mark, "lines") | {"line": line, "opacity": mark.opacity}]
-
-
-@_traces.register
-def _(mark: Bars) -> list[dict[str, Any]]:
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": _numbers(mark.lengths),
-        "y": _numbers(mark.lines),
-        "width": mark.thickness,
-        "text": _texts(mark.texts),
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hoverinfo": "skip",
-        "marker": {"color": mark.colour},
-    }
-    return [trace | _entry(mark.entry)]
-
-
-@_traces.register
-def _(mark: Spans) -> list[dict[str, Any]]:
-    lengths = [end - begin for begin, end in zip(mark.begins, mark.ends, strict=True)]
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "base": _numbers(mark.begins),
-        "x": _numbers(lengths),
-        "y": list(mark.lanes),
-        "width": 0.8,
-        "hovertext": _texts(mark.hover),
-        "hoverinfo": "text",
-        "marker": {"color": mark.colour, "line": {"width": 0.5, "color": "#ffffff"}},
-    }
-    return [trace | _entry(mark.entry)]
-
-
-def _scatter(mark: Points | Line, mode: str) -> dict[str, Any]:
-    hovering = {"hovertext": _texts(mark.hover), "hoverinfo": "text"} if mark.hover else {"hoverinfo": "skip"}
-    return {
-        "type": "scatter",
-        "mode": mode,
-        "x": _numbers(mark.x),
-        "y": _numbers(mark.y),
-        **hovering,
-        **_entry(mark.entry),
-    }
-
-
-def _pale(colour: str) -> str:
-    parts = ", ".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
-    return f"rgba({parts}, 0.55)"
-
-
-def _edge(mark: Points) -> str:
-    return mark.colour if mark.hollow or mark.symbols == ("x",) else "#ffffff"
-
-
-def _entry(entry: Entry | None) -> dict[str, Any]:
-    if entry is None:
-        return {"showlegend": False, "name": ""}
-    grouped = {"legendgroup": entry.group + entry.text, "_group": entry.group} if entry.group else {}
-    return {"showlegend": True, "name": _text(entry.text), "legendrank": 1000 if grouped else 500, **grouped}
-
-
-def _head_groups(data: list[dict[str, Any]]) -> None:
-    """The first entry of a group carries the group's heading."""
-    headed: set[str] = set()
-    for trace in data:
-        group = trace.pop("_group", "")
-        if group and group not in headed and trace["showlegend"]:
-            headed.add(group)
-            trace["legendgrouptitle"] = {"text": _text(group)}
 
 
 def _annotations(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
@@ -210,7 +81,7 @@ def _annotations(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
                 "y": math.log10(mark.y) if panel.y.log else mark.y,
                 "ax": mark.right,
                 "ay": -mark.up,
-                "text": f"<b>{_text(mark.text)}</b>",
+                "text": f"<b>{text_of(mark.text)}</b>",
                 "showarrow": True,
                 "arrowhead": 0,
                 "arrowwidth": 1,
@@ -228,7 +99,7 @@ def _annotations(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
                 "xanchor": "left",
                 "y": mark.y,
                 "yanchor": "bottom",
-                "text": _text(mark.text),
+                "text": text_of(mark.text),
                 "showarrow": False,
                 "font": {"size": 12, "color": colours.FAINT},
             }
@@ -241,17 +112,3 @@ def _shapes(mark: Mark) -> list[dict[str, Any]]:
         return []
     line = {"color": colours.FAINT, "width": 1.4, "dash": "dot"}
     return [{"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": mark.y, "y1": mark.y, "line": line}]
-
-
-def _numbers(values: Iterable[float]) -> list[float | None]:
-    """With the digits that a screen can show; what is not finite is left out."""
-    return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values]
-
-
-def _text(text: str) -> str:
-    """Plotly takes some HTML, which a user's words are not."""
-    return html.escape(text, quote=False).replace("\n", "<br>")
-
-
-def _texts(texts: Iterable[str]) -> list[str]:
-    return [_text(text) for text in texts]

@@ -13,7 +13,7 @@ from workflows.report.history import history
 from workflows.report.influence import influence
 from workflows.report.interactive import figure
 from workflows.report.panels import Panel, Picture
-from workflows.report.sheet import SCRIPT, STYLE
+from workflows.report.sheet import DRAWING, STYLE, WALKING
 from workflows.report.summary import colophon, failures, front_rows, summary
 from workflows.report.trade_off import trade_off
 from workflows.study.snapshot import Snapshot
@@ -88,9 +88,10 @@ def _document(title: str, body: str, panels: Sequence[Panel]) -> str:
 <main>
 {body}
 </main>
+<script>{WALKING}</script>
 <script>{get_plotlyjs()}</script>
 <script type="application/json" id="figures">{_json(figures)}</script>
-<script>{SCRIPT}</script>
+<script>{DRAWING}</script>
 </body>
 </html>
 """

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from workflows.report.panels import Axis, Bars, Label, Level, Line, Panel, Points, Spans
-from workflows.wording import objective, power_of_ten
+from workflows.wording import power_of_ten, unit_of
 
-_FEW_DECADES, _SOME_DECADES = 1.6, 3.5
+_HALF_A_DECADE, _FEW_DECADES, _SOME_DECADES = 0.5, 1.6, 3.5
 
 
 def positive(values: Sequence[float]) -> list[float]:
@@ -70,16 +70,26 @@ def shown(axis: Axis, positions: Sequence[float]) -> tuple[float, float]:
 def log_ticks(axis: Axis, low: float, high: float) -> tuple[list[float], list[str]]:
     """Positions and texts; as many as there is room for between low and high, and their like beyond."""
     decades = math.log10(high / low)
-    digits: tuple[float, ...] = (1, 2, 5) if decades <= _FEW_DECADES else (1, 3) if decades <= _SOME_DECADES else (1,)
-    if decades < 0.5:
-        digits = (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-    step = max(1, math.ceil(decades / 8))
-    first, last = math.floor(math.log10(low)) - 2, math.ceil(math.log10(high)) + 2
-    ticks = [digit * 10.0**power for power in range(first, last) if power % step == 0 for digit in digits]
+    if decades < _HALF_A_DECADE:
+        ticks = _even_ticks(low, high)
+    else:
+        digits = (1, 2, 5) if decades <= _FEW_DECADES else (1, 3) if decades <= _SOME_DECADES else (1,)
+        step = max(1, math.ceil(decades / 8))
+        first, last = math.floor(math.log10(low)) - 2, math.ceil(math.log10(high)) + 2
+        ticks = [digit * 10.0**power for power in range(first, last) if power % step == 0 for digit in digits]
     return ticks, [tick_text(axis, tick) for tick in ticks]
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """So narrow a range looks as if it were not logarithmic."""
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(digit * power for digit in (1, 2, 5, 10) if digit * power >= rough)
+    return [count * step for count in range(math.floor(0.5 * low / step) or 1, math.ceil(2 * high / step))][:200]
 
 
 def tick_text(axis: Axis, value: float) -> str:
     if axis.unit == "seconds":
-        return objective("cpu", value)
-    return f"{value:.4g}" if 1e-3 <= value < 1e4 else power_of_ten(value)
+        unit, factor = unit_of(value)
+        return f"{value * factor:,.6g} {unit}"
+    return f"{value:.6g}" if 1e-3 <= value < 1e4 else power_of_ten(value)

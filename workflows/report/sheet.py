@@ -23,9 +23,9 @@ nav {{ position: sticky; top: 0; z-index: 5; background: #fffffff2; border-botto
   padding: .5rem 0; margin-bottom: 1rem; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; font-size: .92rem; }}
 nav a {{ color: #00578a; text-decoration: none; }}
 nav a:hover {{ text-decoration: underline; }}
-.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(19rem, 1fr)); gap: 1rem; margin: 1.2rem 0; }}
+.cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 1rem; margin: 1.2rem 0; }}
 .card {{ border: 1px solid {LINES}; border-top: 3px solid #0072B2; border-radius: 6px; padding: .9rem 1.1rem;
-  display: flex; flex-direction: column; gap: .35rem; min-width: 0; }}
+  display: flex; flex-direction: column; gap: .35rem; min-width: 0; max-width: 42rem; }}
 .card h3 {{ margin: 0; font-size: 1rem; }}
 .card .score {{ font-size: 1.5rem; font-weight: 650; line-height: 1.2; }}
 .card .unit {{ font-size: .85rem; font-weight: 400; color: {FAINT}; }}
@@ -53,25 +53,48 @@ footer {{ margin-top: 3rem; padding-top: .8rem; border-top: 1px solid {LINES}; f
 }}
 """
 
-SCRIPT = """
+WALKING = """
+"use strict";
+// In a sandboxed frame a link to a place in the page may lead out of it.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  const target = link && document.getElementById(link.getAttribute("href").slice(1));
+  if (target) {
+    event.preventDefault();
+    target.scrollIntoView();
+  }
+});
+"""
+"""Works before Plotly is there."""
+
+DRAWING = """
 "use strict";
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const plots = [...document.querySelectorAll(".plot")];
   const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-  const drawn = plots.map((plot, place) => Plotly.newPlot(plot, figures[place].data, figures[place].layout, options));
-  Promise.all(drawn).then(() => { document.documentElement.dataset.ready = "yes"; });
-  // In a sandboxed frame a link to a place in the page may lead out of it.
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest('a[href^="#"]');
-    const target = link && document.getElementById(link.getAttribute("href").slice(1));
-    if (target) {
-      event.preventDefault();
-      target.scrollIntoView();
-    }
-  });
-  const fit = () => plots.forEach((plot) => Plotly.Plots.resize(plot));
+  const drawn = new Set();
+  const draw = (place) => {
+    drawn.add(place);
+    return Plotly.newPlot(plots[place], figures[place].data, figures[place].layout, options);
+  };
+  const distance = (place) => {
+    const box = plots[place].getBoundingClientRect();
+    return Math.max(box.top - innerHeight, -box.bottom, 0);
+  };
+  const say = (what) => { document.documentElement.dataset[what] ??= Math.round(performance.now()); };
+  // What is looked at comes first; the page can be read while the rest is drawn.
+  const next = () => {
+    const left = [...plots.keys()].filter((place) => !drawn.has(place));
+    const nearest = left.reduce((a, b) => (distance(b) < distance(a) ? b : a), left[0]);
+    if (!left.length || distance(nearest) > 0) say("ready");
+    if (!left.length) say("complete");
+    else setTimeout(() => (drawn.has(nearest) ? next() : draw(nearest).then(next)), 10);
+  };
+  next();
+  const fit = () => plots.forEach((plot, place) => (drawn.has(place) ? Plotly.Plots.resize(plot) : draw(place)));
   window.addEventListener("beforeprint", fit);
   window.addEventListener("afterprint", fit);
 })();
 """
+"""Says at the page's root when all that is in view is drawn (`data-ready`, in milliseconds), and when everything is."""

@@ -54,8 +54,9 @@ def _panel(snapshot: Snapshot, reference: float | None) -> Panel:
     if not complete:
         return Panel(title, note="No trial is complete yet.", wide=True, height=300)
     low, high = score_range(snapshot)
-    tops = [member.values[0] + (_finite(member.deviations, 0)) for member in front]
-    high = max([high, *tops, *([reference] if reference is not None else [])])
+    spreads = [(member.values[0], _finite(member.deviations, 0)) for member in front]
+    low = min([low, *(score - spread for score, spread in spreads)])
+    high = max([high, *(score + spread for score, spread in spreads), reference or 0.0])
     y = padded(low, high, 0.06, 0.14)
     costs = positive([trial.values[1] for trial in complete] + [member.values[1] for member in front])
     x = padded(min(costs), max(costs), 0.08, 0.05, log=True)

@@ -20,6 +20,7 @@ QUIET = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a request whose answer was lost must not make a second run
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 """What MLflow's client must be told before it is imported."""

@@ -1,12 +1,14 @@
 """The driver's side of tracking: starts the sender, passes on what it says, and waits for it only at the end."""
 
 import json
+import math
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -14,8 +16,10 @@ from workflows.records import Tracked
 from workflows.tracking.address import Address
 from workflows.tracking.views import study_page
 
-PATIENCE = 60.0
-"""Seconds to wait for what is still to be written when the study has ended."""
+PATIENCE = 20.0
+"""Seconds to wait at the end for what is still to be written; then it goes on without the driver."""
+LOOK = 5.0
+"""Seconds after which it can be told whether that will do."""
 
 
 class Background:
@@ -46,23 +50,27 @@ class Background:
     def finish(
         self, *, interrupted: bool, report: Callable[[int, int], None], patience: float = PATIENCE
     ) -> Tracked | None:
-        """Waits until MLflow has everything, or does not answer."""
+        """Waits until MLflow has everything, does not answer, or will take too long."""
         if self._process is None:
             return None
+        began, first = time.monotonic(), self._done
         self._tell({"status": "KILLED" if interrupted else "FINISHED"})
-        until = time.monotonic() + patience
-        while self._listener.is_alive() and time.monotonic() < until:
+        while self._listener.is_alive():
+            spent = time.monotonic() - began
+            pace = (self._done - first) / spent if spent > LOOK else math.inf
+            needed = (self._total - self._done) / pace if pace else math.inf
+            if spent + needed > patience:
+                break
             self._listener.join(0.1)
             report(self._done, self._total)
-        late = self._listener.is_alive()
-        if late:
-            self._process.terminate()
-        self._process.wait()
-        reason = self._away or (f"it took more than {patience:.0f} s" if late else "the process that writes it ended")
+        if not self._listener.is_alive():
+            self._process.wait()
+        tracked = Tracked(self._where.shown, self._done, self._total, waited=time.monotonic() - began)
         if self._run:
-            page = study_page(self._where.uri, *self._run) if self._where.server else ""
-            return Tracked(self._where.shown, self._total, self._total, page)
-        return Tracked(self._where.shown, self._done, self._total, reason=reason)
+            return replace(tracked, page=study_page(self._where.uri, *self._run) if self._where.server else "")
+        if self._listener.is_alive():
+            return replace(tracked, reason="it takes its time", follows=True)
+        return replace(tracked, reason=self._away or "the process that writes it broke down")
 
     def __enter__(self) -> Self:
         return self
@@ -80,15 +88,16 @@ class Background:
 
     def _listen(self) -> None:
         warned = False
-        for line in self._pipe("stdout"):
-            said = json.loads(line)
-            self._done, self._total = said.get("done", self._done), said.get("total", self._total)
-            self._away = said.get("away", "" if "back" in said else self._away)
-            if self._away and not warned:
-                warned = True
-                self._warn(self._where.shown, self._away)
-            if "run" in said:
-                self._run = said["experiment"], said["run"]
+        with self._pipe("stdout") as output:
+            for line in output:
+                said = json.loads(line)
+                self._done, self._total = said.get("done", self._done), said.get("total", self._total)
+                self._away = said.get("away", "" if "back" in said else self._away)
+                if self._away and not warned:
+                    warned = True
+                    self._warn(self._where.shown, self._away)
+                if "run" in said:
+                    self._run = said["experiment"], said["run"]
 
     def _pipe(self, name: str) -> IO[bytes]:
         assert self._process is not None

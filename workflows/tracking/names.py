@@ -1,4 +1,7 @@
-"""What objectives are called among MLflow's metrics: without dashes, so that a filter needs no quotes; with units."""
+"""What objectives and parameters are called in MLflow: metrics with units and without dashes, so that filters need no
+quotes, and parameters with the letters that it takes."""
+
+import re
 
 _NAMES = {
     "balanced-accuracy": "balanced_accuracy",
@@ -13,3 +16,8 @@ _NAMES = {
 
 def metric_name(objective: str) -> str:
     return _NAMES.get(objective, objective)
+
+
+def parameter_name(text: str) -> str:
+    """A function as a space may call them anything."""
+    return re.sub(r"[^\w.\- :/]", "_", text).strip("./ ") or "_"

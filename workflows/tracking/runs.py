@@ -13,7 +13,7 @@ from workflows.front import GrowingFront
 from workflows.study.confirmation import Member
 from workflows.study.ledger import BLAMELESS
 from workflows.study.snapshot import Ended, Snapshot
-from workflows.tracking.names import metric_name
+from workflows.tracking.names import metric_name, parameter_name
 
 STUDY, TRIAL, PARENT, NOTE = "mmbsgd.study", "mmbsgd.trial", "mlflow.parentRunId", "mlflow.note.content"
 _SAME_AS_ANOTHER = ("size", "work")
@@ -48,7 +48,7 @@ class Run:
 def child(trial: Ended, snapshot: Snapshot) -> Run:
     settings, result = snapshot.settings, trial.result
     ended = _milliseconds(trial.ended)
-    parameters = {name: _text(value) for name, value in trial.parameters.items()}
+    parameters = {parameter_name(name): _text(value) for name, value in trial.parameters.items()}
     measured = _measured(trial, snapshot)
     metrics = [Value(name, value, ended) for name, value in measured.items() if math.isfinite(value)]
     score = metric_name(settings.metric)
@@ -101,7 +101,9 @@ def parent(snapshot: Snapshot, *, status: str, note: str) -> Run:
         "repeats": str(settings.repeats),
         "seed": str(settings.seed),
     }
-    parameters |= {f"space.{name}": str(spread)[:LONGEST_TEXT] for name, spread in snapshot.space.items()}
+    parameters |= {
+        f"space.{parameter_name(name)}": str(spread)[:LONGEST_TEXT] for name, spread in snapshot.space.items()
+    }
     tags = dict(snapshot.environment)
     if "git.commit" in tags:
         tags["mlflow.source.git.commit"] = tags["git.commit"].removesuffix("-dirty")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from workflows.errors import StudyError, TrackingError
+from workflows.report import write_front, write_report
 from workflows.study.facts import reference_of
 from workflows.study.snapshot import Snapshot, snapshot
 from workflows.study.tuning import looked_at
@@ -29,6 +30,8 @@ NICE = 10
 """A trial comes first where there are not enough cores."""
 PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two looks at the study, and at most between two tries while MLflow is away."""
+TRIES = 2
+"""Before MLflow counts as away: a connection may break off."""
 SECONDS_BETWEEN_FRONTS = 30.0
 Say = Callable[..., None]
 
@@ -59,24 +62,20 @@ class Sender:
         self._sync.bring(seen, status, report)
         best = [(member.number, member.values) for member in seen.front]
         if status == "RUNNING" and best != self._front and time.monotonic() - self._fronts_at > SECONDS_BETWEEN_FRONTS:
-            self._publish(seen, whole=False)
+            with tempfile.TemporaryDirectory(prefix="mmbsgd-front-") as folder:
+                write_front(seen, Path(folder), reference=reference_of(seen.settings))
+                self._sync.upload(Path(folder))
             self._front, self._fronts_at = best, time.monotonic()
 
     def finish(self, seen: Snapshot, status: str, report: Report = lambda done, total: None) -> None:
         """Everything that is to be there when the study has ended."""
         self.bring(seen, status, report)
         assert self._sync is not None
-        self._publish(seen, whole=True)
+        if not self._sync.reported(seen):
+            with tempfile.TemporaryDirectory(prefix="mmbsgd-report-") as folder:
+                write_report(seen, Path(folder), reference=reference_of(seen.settings))
+                self._sync.upload_report(seen, Path(folder))
         self._sync.check(seen)
-
-    def _publish(self, seen: Snapshot, *, whole: bool) -> None:
-        from workflows.report import write_front, write_report
-
-        assert self._sync is not None
-        with tempfile.TemporaryDirectory(prefix="mmbsgd-report-") as folder:
-            write = write_report if whole else write_front
-            write(seen, Path(folder), reference=reference_of(seen.settings))
-            self._sync.upload(Path(folder))
 
 
 class Orders:
@@ -109,30 +108,29 @@ def serve(orders: Orders, say: Say) -> None:
         return
     storage, home = first["storage"], Path(first["home"])
     sender = Sender(first["study"], home, storage, Address(**first["address"]))
-    away, pause, end = False, PAUSE, None
+    failures, end = 0, None
     with held(home, first["study"], wait=lambda: orders.quiet(0.2)):
         while True:
             began = time.monotonic()
             seen = sender.look()
+            pause = max(PAUSE, 4 * (time.monotonic() - began))  # looking at a large study takes a while
             try:
                 if seen is not None:
-                    status = "RUNNING" if end is None else end["status"]
-                    act = sender.bring if end is None else sender.finish
+                    act, status = (sender.bring, "RUNNING") if end is None else (sender.finish, end["status"])
                     act(seen, status, lambda done, total: say(done=done, total=total))
-                    if end is not None:
-                        experiment, run = sender.run
-                        return say(finished=True, experiment=experiment, run=run)
-                if away:
+                if failures >= TRIES:
                     say(back=True)
-                away, pause = False, PAUSE
+                failures = 0
             except (Away, TrackingError) as error:
-                if not away:
+                failures += 1
+                pause = PAUSE * 2 ** (failures - 1)
+                if failures == TRIES:
                     say(away=str(error))
-                away, pause = True, min(2 * pause, LONGEST_PAUSE)
-            if end is not None and (away or seen is None):
-                return  # it stays away: what is missing follows later
-            # Looking at a large study takes a while: no more than a fifth of the time goes into it.
-            end = orders.next(max(pause, 4 * (time.monotonic() - began) if not away else pause))
+            if end is not None and not failures:
+                return say(experiment=sender.run[0], run=sender.run[1]) if seen is not None else None
+            if end is not None and failures >= TRIES:
+                return None  # what is missing follows later
+            end = end or orders.next(min(pause, LONGEST_PAUSE))
             if end is None and orders.gone:
                 end = {"status": "KILLED"}
 

@@ -64,10 +64,9 @@ class Server:
             time.sleep(0.1)
 
     def serve(self) -> None:
-        """Until it ends, or Ctrl-C."""
-        with suppress(KeyboardInterrupt):
-            self._process.wait()
-            raise TrackingError(f"MLflow's server has ended: {self._last_words()}; all of it is in {self._log}")
+        """Until somebody ends it."""
+        self._process.wait()
+        raise TrackingError(f"MLflow's server has ended: {self._last_words()}; all of it is in {self._log}")
 
     def _last_words(self) -> str:
         said = self._log.read_text(errors="replace").strip().splitlines()

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from sqlalchemy import create_engine, inspect
+
 from workflows.errors import TrackingError
 from workflows.tracking.address import Address
 from workflows.tracking.runs import PARENT, STUDY, TRIAL, Run, Value
 
-MOST_METRICS, MOST_TAGS = 1000, 100
-"""In one call, by MLflow's own limits."""
+MOST_METRICS, MOST_TAGS = 800, 100
+"""In one call, where MLflow takes 100 parameters, 100 tags and 1000 of everything together."""
 PAGE = 1000
 AT_ONCE = 8
 """Calls to a server under way at the same time: most of a call is waiting."""
@@ -31,8 +33,10 @@ class Kept:
     id: str
     ended: bool
     """Everything has been written."""
-    began: int
+    until: int | None
+    """When it ended, in milliseconds since 1970."""
     status: str
+    parameters: dict[str, str]
     tags: dict[str, str]
     metrics: dict[str, float]
 
@@ -45,6 +49,8 @@ class Store:
 
         self.address = where
         with self._answering():
+            if not where.server and where.exists:
+                _look(where)
             self._client = mlflow.MlflowClient(where.uri)
 
     def experiment(self, name: str, *, kind: str = "custom_model_development") -> str:
@@ -82,7 +88,7 @@ class Store:
         tags = run.tags if parent is None else run.tags | {PARENT: parent}
         with self._answering():
             made = self._client.create_run(experiment, run.began, tags, run.name)
-        return Kept(made.info.run_id, False, run.began, "RUNNING", tags, {})
+        return Kept(made.info.run_id, False, None, "RUNNING", {}, tags, {})
 
     def log(
         self,
@@ -91,17 +97,17 @@ class Store:
         parameters: Mapping[str, str] = MappingProxyType({}),
         tags: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Writing the same twice changes nothing."""
+        """Writing the same twice changes nothing. Tags come last: they may say that the rest is there."""
         from mlflow.entities import Metric, Param, RunTag
 
+        values = [Metric(each.name, each.value, each.time, each.step) for each in metrics]
         given = [Param(name, value) for name, value in parameters.items()]
         marks = [RunTag(name, value) for name, value in tags.items()]
-        values = iter([Metric(each.name, each.value, each.time, each.step) for each in metrics])
-        while True:
-            batch, some, few = list(islice(values, MOST_METRICS - MOST_TAGS)), marks[:MOST_TAGS], given[:MOST_TAGS]
-            marks, given = marks[MOST_TAGS:], given[MOST_TAGS:]
-            if not (batch or some or few):
-                return
+        while values or given or marks:
+            batch, values = values[:MOST_METRICS], values[MOST_METRICS:]
+            few, given = given[:MOST_TAGS], given[MOST_TAGS:]
+            some = [] if values or given else marks[:MOST_TAGS]
+            marks = marks[len(some) :]
             with self._answering():
                 self._client.log_batch(run, batch, few, some)
 
@@ -115,6 +121,11 @@ class Store:
     def delete(self, run: str) -> None:
         with self._answering():
             self._client.delete_run(run)
+
+    def files(self, run: str) -> set[str]:
+        """Names of the run's artifacts."""
+        with self._answering():
+            return {file.path for file in self._client.list_artifacts(run)}
 
     def upload(self, run: str, folder: Path) -> None:
         """The folder's content; files of the same names are replaced."""
@@ -155,7 +166,8 @@ class Store:
             for run in found:
                 info = run.info
                 ended = info.status != "RUNNING"
-                yield Kept(info.run_id, ended, info.start_time, info.status, dict(run.data.tags), run.data.metrics)
+                data = run.data
+                yield Kept(info.run_id, ended, info.end_time, info.status, data.params, dict(data.tags), data.metrics)
             page = found.token
             if not page:
                 return
@@ -170,6 +182,18 @@ class Store:
             yield
         except (MlflowException, RequestException, SQLAlchemyError, OSError) as error:
             raise Away(self.address.clean(_said(error))) from None
+
+
+def _look(where: Address) -> None:
+    """Fails at once if there is no such database: MLflow itself would try for minutes."""
+    try:
+        engine = create_engine(where.uri)
+    except ImportError:
+        raise TrackingError(f"--tracking-uri {where.shown} needs a driver: pip install 'mmbsgd[postgres]'") from None
+    try:
+        inspect(engine).get_table_names()
+    finally:
+        engine.dispose()
 
 
 def _said(error: Exception) -> str:

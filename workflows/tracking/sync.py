@@ -7,14 +7,19 @@ is not ended is completed; of two for the same trial the younger is deleted.
 from collections.abc import Callable
 from pathlib import Path
 
+import xxhash
+
+from mmbsgd._version import __version__
 from workflows.study.snapshot import Ended, Snapshot
 from workflows.tracking.note import note
-from workflows.tracking.runs import child, confirmed, parent, progress
+from workflows.tracking.runs import PARENT, child, confirmed, parent, progress
 from workflows.tracking.store import Away, Kept, Store
 from workflows.tracking.views import TAG, view
 
 LOGGED = "mmbsgd.trials_logged"
 """Ended trials whose progress is on the parent run."""
+REPORT = "mmbsgd.report"
+"""A fingerprint of what the report shows."""
 Report = Callable[[int, int], None]
 """Trials that MLflow has, and trials in all."""
 
@@ -37,6 +42,7 @@ class Sync:
         """status: of the study as a whole."""
         try:
             above = self._above(snapshot)
+            self._settings(snapshot, above)
             self._progress(snapshot, above)
             self._children(snapshot, above, report)
             self._marks(snapshot)
@@ -50,13 +56,29 @@ class Sync:
         self._doubtful = True
         self._above(snapshot)
 
+    def reported(self, snapshot: Snapshot) -> bool:
+        """Whether the report is there, and says what the study says now."""
+        assert self._parent is not None
+        return self._parent.tags.get(REPORT) == _contents(snapshot) and "report.html" in self._store.files(self.run)
+
     def upload(self, folder: Path) -> None:
-        self._store.upload(self.run, folder)
+        try:
+            self._store.upload(self.run, folder)
+        except Away:
+            self._doubtful = True
+            raise
+
+    def upload_report(self, snapshot: Snapshot, folder: Path) -> None:
+        assert self._parent is not None
+        self.upload(folder)
+        self._parent.tags[REPORT] = _contents(snapshot)
+        self._store.log(self.run, tags={REPORT: self._parent.tags[REPORT]})
 
     def _above(self, snapshot: Snapshot) -> Kept:
         """The parent run; where there is doubt, everything is looked up."""
         if self._doubtful or self._parent is None:
-            first, *others = self._store.study(self.experiment, snapshot.identity) or [self._new_parent(snapshot)]
+            found = self._store.study(self.experiment, snapshot.identity)
+            first, *others = found or [self._store.create(self.experiment, parent(snapshot, status="RUNNING", note=""))]
             self._parent, self._trials = first, {}
             for twin in others:
                 self._store.delete(twin.id)
@@ -69,11 +91,12 @@ class Sync:
             self._doubtful = False
         return self._parent
 
-    def _new_parent(self, snapshot: Snapshot) -> Kept:
-        run = parent(snapshot, status="RUNNING", note="")
-        kept = self._store.create(self.experiment, run)
-        self._store.log(kept.id, parameters=run.parameters)
-        return kept
+    def _settings(self, snapshot: Snapshot, above: Kept) -> None:
+        run = parent(snapshot, status=above.status, note="")
+        new = {name: value for name, value in run.parameters.items() if name not in above.parameters}
+        if new:
+            self._store.log(above.id, parameters=new)
+            above.parameters |= new
 
     def _progress(self, snapshot: Snapshot, above: Kept) -> None:
         logged = int(above.tags.get(LOGGED, 0))
@@ -106,11 +129,14 @@ class Sync:
         return trial.number in self._trials and self._trials[trial.number].ended
 
     def _marks(self, snapshot: Snapshot) -> None:
-        """Which trials are on the front, and what confirmation says of them: it changes while the study runs."""
+        """Which trials are on the front, and what confirmation says of them: it changes while the study runs.
+
+        And whose children they are: of two parents, the one that they were made for may have been the one to go.
+        """
         best = {member.number: member for member in snapshot.front}
         trials = {trial.number: trial for trial in snapshot.trials}
         for number, kept in self._trials.items():
-            tags = {"pareto": str(number in best).lower()}
+            tags = {"pareto": str(number in best).lower(), PARENT: self.run}
             values = confirmed(best[number], trials[number], snapshot.settings.names) if number in best else []
             new = {name: value for name, value in tags.items() if kept.tags.get(name) != value}
             fresh = [value for value in values if kept.metrics.get(value.name) != value.value]
@@ -129,9 +155,14 @@ class Sync:
         if looks != self._view:
             self._store.mark(self.experiment, TAG, looks)
             self._view = looks
-        if above.status != status:
+        if above.status != status or (status != "RUNNING" and above.until != run.ended):
             self._store.end(above.id, status, run.ended)
-            above.status = status
+            above.status, above.until = status, run.ended
+
+
+def _contents(snapshot: Snapshot) -> str:
+    shown = __version__, [(trial.number, trial.state) for trial in snapshot.trials], snapshot.front
+    return xxhash.xxh3_64_hexdigest(repr(shown))
 
 
 def experiment_name(study: str) -> str:

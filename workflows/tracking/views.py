@@ -6,11 +6,13 @@ shows its usual table.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from workflows.study.snapshot import Snapshot
-from workflows.tracking.names import metric_name
+from workflows.tracking.names import metric_name, parameter_name
+
+if TYPE_CHECKING:  # studies need these links
+    from workflows.study.snapshot import Snapshot
 
 VIEW = "mmbsgd"
 TAG = f"mlflow.sharedViewState.{VIEW}"
@@ -48,10 +50,10 @@ def front_page(base: str, experiment: str, score: str) -> str:
     return f"{base}/#/experiments/{experiment}/runs?{_ML}&searchFilter={only}&orderByKey={order}&orderByAsc=false"
 
 
-def view(snapshot: Snapshot) -> str:
+def view(snapshot: "Snapshot") -> str:
     """Trials by falling score, with their objectives and parameters as columns, and two charts."""
     objectives = [metric_name(name) for name in snapshot.settings.names]
-    parameters = list(dict.fromkeys(name for trial in snapshot.trials for name in trial.parameters))
+    parameters = list(dict.fromkeys(parameter_name(name) for trial in snapshot.trials for name in trial.parameters))
     columns = [*(f"metrics.`{name}`" for name in objectives), *(f"params.`{name}`" for name in parameters)]
     content = {
         "searchFilter": "",

@@ -1,0 +1,222 @@
+"""Does MLflow slow a study down, and can a person look at a large one? Side by side with tracking switched off.
+
+    python benchmarks/tracking.py [--only PART,PART] [--quick] [--folder DIR] [--out DIR]
+
+    studies  the same trials on ADULT without tracking, with the embedded database, and with a server that is well, that
+             answers after 5 s, or that is down; in turns
+    large    a study of 2,000 trials: how long MLflow takes to get it, how large the report is, how soon it opens
+
+Two cores for everything, MLflow's server included. Needs Chromium for the last figure.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import median
+
+from data import CORES, ROOT, Figure, machine, progress
+from orchestration import Raw, mmbsgd, show
+
+from workflows.study.snapshot import snapshot
+from workflows.study.tuning import looked_at
+from workflows.tracking.address import address
+from workflows.tracking.server import Server, free_port
+
+DELAY = 5.0
+KINDS = ("off", "embedded", "server", "slow", "down")
+SAID = {
+    "embedded": "the embedded database",
+    "server": "a server on the same two cores",
+    "slow": f"a server that answers after {DELAY:.0f} s",
+    "down": "a server that is down",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    repeats: int = 5
+    trials: int = 200
+    large: int = 2_000
+
+
+QUICK = Plan(1, 20, 100)
+
+
+@contextmanager
+def slow(port: int, delay: float) -> Iterator[int]:
+    """A port that gives the answers of another one after a delay."""
+
+    class Relay(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _pass_on(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            time.sleep(delay)
+            behind = HTTPConnection("127.0.0.1", port, timeout=60)
+            behind.request(self.command, self.path, content, dict(self.headers) | {"Host": f"127.0.0.1:{port}"})
+            answer = behind.getresponse()
+            body = answer.read()
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            behind.close()
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
+        threading.Thread(target=relay.serve_forever, daemon=True).start()
+        yield relay.server_port
+        relay.shutdown()
+
+
+@contextmanager
+def mlflow(kind: str, folder: Path) -> Iterator[list[str]]:
+    """The options that lead to an MLflow of this kind."""
+    if kind in ("off", "embedded"):
+        yield ["--no-tracking"] if kind == "off" else []
+        return
+    if kind == "down":
+        yield ["--tracking-uri", f"http://127.0.0.1:{free_port(0, 0)}"]
+        return
+    with ExitStack() as stack:
+        folder.mkdir(parents=True)
+        port = free_port(0, 0)
+        server = stack.enter_context(Server(address(None, folder), port, folder / "log"))
+        server.wait()
+        if kind == "slow":
+            port = stack.enter_context(slow(port, DELAY))
+        yield ["--tracking-uri", f"http://127.0.0.1:{port}"]
+
+
+def studies_part(folder: Path, plan: Plan) -> Raw:
+    home = folder / "home"
+    mmbsgd("data", "get", "adult", "--home", home)
+    mmbsgd("tune", "adult", "--home", home, "--study", "warm-up", "--trials", 4, "--confirm", 0, "--no-tracking")
+    runs: dict[str, list[Raw]] = {kind: [] for kind in KINDS}
+    for repeat in range(plan.repeats):
+        for kind in KINDS[repeat % len(KINDS) :] + KINDS[: repeat % len(KINDS)]:
+            own = folder / f"{kind}-{repeat}"
+            own.mkdir()
+            os.symlink(home / "data", own / "data")
+            with mlflow(kind, own / "server") as options:
+                words = ("--home", own, "--trials", plan.trials, "--sampler", "random", "--no-early-stop", "--json")
+                done = mmbsgd("tune", "adult", *words, *options)
+            runs[kind].append(_times(own, done))
+            progress(f"{kind}: study {runs[kind][-1]['study']:.1f} s, command {runs[kind][-1]['wall']:.1f} s")
+    return {"trials": plan.trials, "runs": runs}
+
+
+def _times(home: Path, done: Raw) -> Raw:
+    printed = json.loads(done["output"])
+    tracked = printed["tracking"] or {"waited": 0.0, "done": 0, "total": 0}
+    with looked_at("adult", home, None) as ledger:
+        seen = snapshot(ledger, "adult")
+    search = max(trial.ended for trial in seen.trials) - min(trial.began for trial in seen.trials)
+    return {"wall": done["wall"], "study": done["wall"] - tracked["waited"], "search": search, "tracked": tracked}
+
+
+def studies_figures(part: Raw) -> Iterator[Figure]:
+    off = {key: median(run[key] for run in part["runs"]["off"]) for key in ("study", "search", "wall")}
+    text = f"ADULT, {part['trials']} trials, {len(part['runs']['off'])} repeats"
+    for kind, name in SAID.items():
+        runs = part["runs"][kind]
+        slower = {key: 100 * (median(run[key] for run in runs) / off[key] - 1) for key in off}
+        worst = 100 * (max(run["study"] for run in runs) / off["study"] - 1)
+        yield Figure(
+            f"{text}, {name}: the study is slower by (worst repeat {worst:.1f}%)", slower["study"], 10, unit="%"
+        )
+        yield Figure(f"{text}, {name}: the search alone is slower by", slower["search"], unit="%")
+        yield Figure(
+            f"{text}, {name}: wait for MLflow at the end", median(r["tracked"]["waited"] for r in runs), unit=" s"
+        )
+        had = min(run["tracked"]["done"] / max(run["tracked"]["total"], 1) for run in runs)
+        yield Figure(f"{text}, {name}: trials in MLflow when the command ends (least)", 100 * had, unit="%")
+
+
+def large_part(folder: Path, plan: Plan) -> Raw:
+    home = folder / "home"
+    words = ("--rows", 2000, "--trials", plan.large, "--sampler", "nsga2", "--home", home)
+    mmbsgd("tune", "demo", *words, "--workers", 0, "--confirm", 2, "--no-tracking", "--json")
+    synced = mmbsgd("sync", "demo", "--home", home)["wall"]
+    again = mmbsgd("sync", "demo", "--home", home)["wall"]
+    report = next(home.rglob("report.html"))
+    opened = [_opened(report) for _ in range(5)]
+    return {"trials": plan.large, "sync": synced, "again": again, "bytes": report.stat().st_size, "opened": opened}
+
+
+def _opened(report: Path) -> float:
+    """Seconds from a new browser tab to the last picture drawn."""
+    from playwright.sync_api import sync_playwright
+
+    quiet = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=quiet)
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        began = time.perf_counter()
+        page.goto(report.as_uri(), wait_until="load")
+        page.wait_for_function(
+            "[...document.querySelectorAll('.js-plotly-plot')].length > 0 && "
+            "[...document.querySelectorAll('.js-plotly-plot')].every(plot => plot.querySelector('.main-svg'))"
+        )
+        seconds = time.perf_counter() - began
+        browser.close()
+    return seconds
+
+
+def large_figures(part: Raw) -> Iterator[Figure]:
+    text = f"a study of {part['trials']:,} trials"
+    yield Figure(f"{text}: `mmbsgd sync` into an empty database", part["sync"], unit=" s")
+    yield Figure(f"{text}: the same again, with nothing to do", part["again"], unit=" s")
+    yield Figure(f"{text}: size of the report", part["bytes"] / 1e6, 10, unit=" MB")
+    yield Figure(f"{text}: the report opens in (median of {len(part['opened'])})", median(part["opened"]), 3, unit=" s")
+
+
+PARTS: dict[str, tuple[Callable[[Path, Plan], Raw], Callable[[Raw], Iterator[Figure]]]] = {
+    "studies": (studies_part, studies_figures),
+    "large": (large_part, large_figures),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="MLflow beside no MLflow, on two cores.")
+    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated, of: %(default)s")
+    parser.add_argument("--quick", action="store_true", help="few of everything: a smoke test, in a file of its own")
+    parser.add_argument("--folder", type=Path, help="where to write what is generated; a disk, not memory")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
+    arguments = parser.parse_args()
+    plan, names = QUICK if arguments.quick else Plan(), arguments.only.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    file = arguments.out / f"tracking{'-quick' if arguments.quick else ''}.json"
+    parts: Raw = json.loads(file.read_text()) if file.exists() else {}
+    for name in names:
+        progress(name)
+        facts = machine()
+        with tempfile.TemporaryDirectory(prefix="mmbsgd-benchmark-", dir=arguments.folder) as empty:
+            part = PARTS[name][0](Path(empty), plan)
+        part["figures"] = [figure.as_dict() for figure in PARTS[name][1](part)]
+        parts[name] = part | {"machine": facts | {"load_average_after": os.getloadavg()[0]}}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(parts, indent=1) + "\n")
+    show({name: parts[name] for name in names})
+
+
+if __name__ == "__main__":
+    main()
