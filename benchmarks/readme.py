@@ -1,4 +1,4 @@
-"""Puts what benchmarks/solver.py, data.py, orchestration.py and tracking.py measured into README.md, between its marks."""
+"""Puts what solver.py, data.py, orchestration.py and tracking.py measured into README.md, between its marks."""
 
 import json
 import re
@@ -120,8 +120,8 @@ def study_block(parts: dict[str, Any]) -> list[str]:
 
 def tracking_block(parts: dict[str, Any]) -> list[str]:
     return [
-        "Two cores for everything, MLflow included, measured by `benchmarks/tracking.py`. Studies of the same trials took "
-        "turns; medians. A study ends when its front is confirmed; the command then waits for MLflow as long as it will "
+        "Two cores for everything, MLflow included, measured by `benchmarks/tracking.py`. Studies of the same trials "
+        "took turns; medians. A study ends when its front is confirmed; the command then waits for MLflow if that will "
         "soon be done, and leaves the rest to a process in the background.",
         "",
         *figures([figure for part in parts.values() for figure in part["figures"]]),

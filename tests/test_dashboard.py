@@ -95,6 +95,11 @@ def shown(page, expected):
     assert names(page) == set(expected)
 
 
+def charts(page):
+    """The part of the charts that is ours."""
+    return page.get_by_test_id("experiment-view-compare-runs-section-header").filter(has_text="Trade-off")
+
+
 def inside(page):
     """The file that the viewer shows, in a frame, once its plots are drawn."""
     page.wait_for_selector("iframe")
@@ -131,7 +136,7 @@ def test_the_link_to_the_front_shows_exactly_its_members(dashboard, page):
 
 def test_the_charts_are_parallel_coordinates_and_the_trade_off(dashboard, page):
     page.goto(charts_page(dashboard.url, dashboard.experiment))
-    page.get_by_text("Trade-off (2)").wait_for()
+    charts(page).wait_for()
     parallel, scatter = (
         page.get_by_test_id("experiment-view-compare-runs-card").filter(has_text=title)
         for title in ("Parallel Coordinates", "kernel_evaluations vs. accuracy")
@@ -161,7 +166,7 @@ def test_the_study_s_page_tells_of_its_front_with_links_that_work(dashboard, pag
     for text, expected in (
         ("the front", lambda: shown(page, dashboard.front)),
         ("all of them", lambda: shown(page, dashboard.trials | {"demo"})),
-        ("as parallel coordinates", lambda: page.get_by_text("Trade-off (2)").wait_for()),
+        ("as parallel coordinates", lambda: charts(page).wait_for()),
         ("The report", lambda: inside(page).get_by_role("heading", name="The front").wait_for()),
     ):
         page.goto(dashboard.url + addresses[text] if addresses[text].startswith("/") else addresses[text])
@@ -208,7 +213,7 @@ def test_the_front_s_picture_says_what_a_model_is_made_of(dashboard, page):
             break
     said = plot.locator(".hoverlayer .hovertext")
     said.first.wait_for()
-    text = said.first.inner_text() or said.first.text_content()
+    text = said.first.text_content()
     number = int(re.search(r"trial (\d+)", text).group(1))
     parameters = dashboard.seen.trial(number).parameters
     assert f"{parameters['budget']}" in text

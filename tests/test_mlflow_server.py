@@ -190,12 +190,13 @@ def test_studies_and_mlflow_in_postgresql(tmp_path):
                 eventually(lambda: proxy.count("runs/create") >= 3)
                 server.kill()
 
+            earlier = study.seen
             study = Tracked(tmp_path, proxy.url, storage).run(trials=30, events={10: crash}, patience=1.0)
             assert study.outcome.progress.complete == 30
             assert study.tracked.reason
             server.start()
             study.sync()
-            assert assert_level(database, study.seen).id == above.id
+            assert assert_level(database, study.seen, earlier=[earlier]).id == above.id
         store = Opened(where)
         store.close()
 

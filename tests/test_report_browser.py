@@ -2,7 +2,6 @@
 
 import html
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from workflows.report import report, write_front
 
 CHROMIUM = shutil.which("chromium") or ("/usr/bin/chromium" if Path("/usr/bin/chromium").exists() else None)
 OPTIONS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-SECONDS_TO_OPEN = 3.0
-TRIES = 3
-"""The quickest of so many counts."""
+LONGEST = 30
+"""Seconds, on a machine that has other things to do."""
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +42,6 @@ class Opened:
         return self
 
 
-def stretch():
-    """How many times longer than alone a program takes now, because others want the processor too."""
-    wall, alone = time.monotonic(), time.process_time()
-    while time.process_time() - alone < 0.3:
-        pass
-    return (time.monotonic() - wall) / 0.3
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
@@ -78,16 +68,14 @@ def test_a_page_complains_of_nothing_asks_for_nothing_and_fits(browser, folder, 
     opened.page.close()
 
 
-def test_two_thousand_trials_open_within_three_seconds(browser, folder):
-    took = []
-    while len(took) < TRIES and min(took, default=9.0) > SECONDS_TO_OPEN:
-        stretched = stretch()
-        opened = Opened(browser, folder / "large.html").until("ready")
-        took.append(int(opened.page.get_attribute("html", "data-ready")) / 1e3 / max(stretched, stretch()))
-        opened.until("complete")
-        assert opened.complaints == []
-        opened.page.close()
-    assert min(took) <= SECONDS_TO_OPEN, took
+def test_two_thousand_trials_open(browser, folder):
+    """How soon is measured by benchmarks/tracking.py; here it must not take for ever."""
+    opened = Opened(browser, folder / "large.html").until("ready")
+    assert int(opened.page.get_attribute("html", "data-ready")) < 1000 * LONGEST
+    assert opened.page.query_selector("#trade-off .main-svg")
+    opened.until("complete")
+    assert opened.complaints == []
+    opened.page.close()
 
 
 def test_pointing_at_a_trial_shows_its_parameters(browser, folder):
@@ -127,8 +115,12 @@ def test_links_lead_to_their_places(browser, folder, name):
     opened.page.close()
 
 
-def test_all_is_drawn_before_it_is_printed(browser, folder, tmp_path):
+def test_all_is_drawn_before_it_is_printed(browser, folder):
     opened = Opened(browser, folder / "report.html").until("ready")
-    opened.page.pdf(path=tmp_path / "report.pdf", format="A4")
-    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    drawn = """() => {
+        window.dispatchEvent(new Event("beforeprint"));
+        return [...document.querySelectorAll(".plot")].map((plot) => plot.querySelector(".main-svg") !== null);
+    }"""
+    assert opened.page.evaluate(drawn) == [True] * 9
+    assert opened.until("complete").complaints == []
     opened.page.close()

@@ -35,15 +35,18 @@ def report(snapshot: Snapshot, *, reference: float | None = None) -> str:
 
 def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | None) -> str:
     """The report with these pictures."""
-    places = [("front", "Front"), *((one.name, one.title) for one in drawn), ("failures", "Failures")]
+    first, *others = drawn
+    rest = [(one.name, one.title) for one in others]
+    places = [(first.name, first.title), ("front", "The front"), *rest, ("failures", "Failures")]
     links = "".join(f'<a href="#{name}">{html.escape(title)}</a>' for name, title in places)
     body = [
         f"<h1>{html.escape(snapshot.study)}</h1>",
         f'<p class="summary">{html.escape(summary(snapshot, reference))}</p>',
         f"<nav>{links}</nav>",
+        _section(first),
         cards(snapshot),
         f'<section id="front"><h2>The front</h2><p class="reading">{FRONT}</p>{front_rows(snapshot)}</section>',
-        *map(_section, drawn),
+        *map(_section, others),
         f'<section id="failures"><h2>Failures</h2>{failures(snapshot)}</section>',
         f"<footer>{html.escape(colophon(snapshot))}</footer>",
     ]
