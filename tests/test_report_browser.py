@@ -68,11 +68,23 @@ def test_a_page_complains_of_nothing_asks_for_nothing_and_fits(browser, folder, 
     opened.page.close()
 
 
+@pytest.mark.parametrize("name", ["report.html", "pareto.html"])
+def test_the_trade_off_is_there_before_any_script_has_run(browser, folder, name):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((folder / name).as_uri())
+    box = page.locator("#trade-off .preview").bounding_box()
+    assert box["width"] > 400
+    assert box["height"] > 300
+    context.close()
+
+
 def test_two_thousand_trials_open(browser, folder):
     """How soon is measured by benchmarks/tracking.py; here it must not take for ever."""
     opened = Opened(browser, folder / "large.html").until("ready")
     assert int(opened.page.get_attribute("html", "data-ready")) < 1000 * LONGEST
     assert opened.page.query_selector("#trade-off .main-svg")
+    assert not opened.page.query_selector(".preview")
     opened.until("complete")
     assert opened.complaints == []
     opened.page.close()

@@ -1,6 +1,8 @@
 """The report of a study: one file of HTML that needs nothing else."""
 
+import base64
 import html
+import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -43,7 +45,7 @@ def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | No
         f"<h1>{html.escape(snapshot.study)}</h1>",
         f'<p class="summary">{html.escape(summary(snapshot, reference))}</p>',
         f"<nav>{links}</nav>",
-        _section(first),
+        _section(first, _preview(first)),
         cards(snapshot),
         f'<section id="front"><h2>The front</h2><p class="reading">{FRONT}</p>{front_rows(snapshot)}</section>',
         *map(_section, others),
@@ -55,23 +57,34 @@ def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | No
 
 def picture(drawn: Picture, title: str) -> str:
     """A page with one picture and nothing else."""
-    return _document(title, _section(drawn), drawn.panels)
+    return _document(title, _section(drawn, _preview(drawn)), drawn.panels)
 
 
-def _section(drawn: Picture) -> str:
-    panels = "".join(_panel(panel) for panel in drawn.panels)
+def _preview(drawn: Picture) -> str:
+    """The picture as it is printed: there is something to see while Plotly, which takes seconds, is being loaded."""
+    from workflows.report.printed import draw  # matplotlib takes a second to import
+
+    if drawn.panels[0].note:
+        return ""
+    image = io.BytesIO()
+    draw(drawn, image, kind="png", titled=False)
+    return f'<img class="preview" alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
+
+
+def _section(drawn: Picture, preview: str = "") -> str:
+    panels = "".join(_panel(panel, preview) for panel in drawn.panels)
     return (
         f'<section id="{drawn.name}"><h2>{html.escape(drawn.title)}</h2>'
         f'<p class="reading">{html.escape(drawn.reading)}</p><div class="panels">{panels}</div></section>'
     )
 
 
-def _panel(panel: Panel) -> str:
+def _panel(panel: Panel, preview: str) -> str:
     wide = " wide" if panel.wide else ""
     if panel.note:
         inside = f'<p class="note" style="min-height:{min(panel.height, 160)}px">{html.escape(panel.note)}</p>'
     else:
-        inside = f'<div class="plot" style="height:{panel.height}px"></div>'
+        inside = f'<div class="plot" style="height:{panel.height}px">{preview}</div>'
     return f'<figure class="panel{wide}"><figcaption>{html.escape(panel.title)}</figcaption>{inside}</figure>'
 
 

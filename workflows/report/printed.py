@@ -2,7 +2,7 @@
 
 import textwrap
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -41,14 +41,14 @@ _WIDTH, _PIXELS = 10.0, 100.0
 """Inches; pixels of a browser to an inch."""
 
 
-def draw(picture: Picture, path: Path, *, kind: Literal["svg", "png"]) -> None:
+def draw(picture: Picture, target: Path | IO[bytes], *, kind: Literal["svg", "png"], titled: bool = True) -> None:
     with matplotlib.rc_context(_STYLE):
-        figure = _figure(picture)
+        figure = _figure(picture, titled)
         metadata = {"Date": None} if kind == "svg" else {"Software": None}
-        figure.savefig(path, format=kind, dpi=160, metadata=metadata)
+        figure.savefig(target, format=kind, dpi=160, metadata=metadata)
 
 
-def _figure(picture: Picture) -> Figure:
+def _figure(picture: Picture, titled: bool) -> Figure:
     rows = _rows(picture)
     heights = [max(panel.height for panel in row) if any(not panel.note for panel in row) else 130 for row in rows]
     figure = Figure(figsize=(_WIDTH, sum(heights) / _PIXELS), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
@@ -56,7 +56,7 @@ def _figure(picture: Picture) -> Figure:
     for place, row in enumerate(rows):
         for column, panel in enumerate(row):
             axes = figure.add_subplot(grid[place, :] if panel.wide else grid[place, column])
-            axes.set_title(panel.title)
+            axes.set_title(panel.title if titled else "")
             if panel.note:
                 _say(panel, axes)
             else:

@@ -17,6 +17,8 @@ p {{ max-width: 75ch; margin: .4rem 0; overflow-wrap: anywhere; }}
 .panel {{ margin: 0; min-width: 0; }}
 .panel.wide {{ grid-column: 1 / -1; }}
 figcaption {{ font-weight: 600; font-size: .95rem; margin-bottom: .2rem; }}
+.plot {{ position: relative; }}
+.preview {{ position: absolute; inset: 0; width: 100%; height: 100%; object-fit: contain; object-position: left; }}
 .note {{ color: {FAINT}; background: #f7f8f9; border-radius: 6px; display: flex; align-items: center;
   justify-content: center; text-align: center; padding: 1rem; max-width: none; margin: 0; }}
 nav {{ position: sticky; top: 0; z-index: 5; background: #fffffff2; border-bottom: 1px solid {LINES};
@@ -64,8 +66,11 @@ document.addEventListener("click", (event) => {
     target.scrollIntoView();
   }
 });
+requestAnimationFrame(() => requestAnimationFrame(() => {
+  document.documentElement.dataset.shown = Math.round(performance.now());
+}));
 """
-"""Works before Plotly is there."""
+"""Works before Plotly is there, and says at the page's root when the page was first seen (`data-shown`)."""
 
 DRAWING = """
 "use strict";
@@ -76,7 +81,9 @@ DRAWING = """
   const drawn = new Set();
   const draw = (place) => {
     drawn.add(place);
-    return Plotly.newPlot(plots[place], figures[place].data, figures[place].layout, options);
+    const preview = plots[place].querySelector(".preview");
+    return Plotly.newPlot(plots[place], figures[place].data, figures[place].layout, options)
+      .then(() => preview?.remove());
   };
   const distance = (place) => {
     const box = plots[place].getBoundingClientRect();

@@ -78,8 +78,9 @@ def address(uri: str | None, home: Path) -> Address:
         return Address(URL.create("sqlite", database=file).render_as_string(), EMBEDDED, artifacts=artifacts)
     parsed = _parsed(uri)
     if parsed.drivername in _SERVERS:
-        bare = parsed.set(username=None, password=None).render_as_string().rstrip("/")
-        return Address(bare, shown(parsed).rstrip("/"), parsed.username or "", str(parsed.password or ""))
+        bare = URL.create(parsed.drivername, host=parsed.host, port=parsed.port, database=parsed.database)
+        plain, said = bare.render_as_string().rstrip("/"), shown(parsed).rstrip("/")
+        return Address(plain, said, parsed.username or "", str(parsed.password or ""))
     return Address(parsed.render_as_string(hide_password=False), shown(parsed), artifacts=artifacts)
 
 
@@ -93,6 +94,8 @@ def _parsed(uri: str) -> URL:
     if parsed.drivername in _SERVERS:
         if not parsed.host:
             raise TrackingError(f"--tracking-uri {shown(parsed)} names no host; write {SCHEMES[0]}")
+        if parsed.query:
+            raise TrackingError(f"--tracking-uri has a question mark: write {SCHEMES[0]} and nothing after it")
     elif parsed.drivername.partition("+")[0] not in _DATABASES:
         raise TrackingError(f"--tracking-uri {parsed.drivername}:… is not supported: use {_examples()}")
     elif parsed.database in (None, "", ":memory:"):

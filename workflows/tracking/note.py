@@ -1,6 +1,7 @@
 """The study in a few lines of Markdown: what a person sees first when they open its run in MLflow."""
 
 from collections import Counter
+from itertools import accumulate
 
 from workflows.selection import KNEE, fastest, knee, most_accurate
 from workflows.study.confirmation import Member
@@ -8,6 +9,9 @@ from workflows.study.snapshot import Snapshot
 from workflows.tracking.names import metric_name
 from workflows.tracking.views import charts_page, front_page, report_page, trials_page
 from workflows.wording import SYMBOLS, confirmed, heading, objective, parameter, shown_parameters
+
+ROOM = 5000
+"""Letters for the table; MLflow keeps 8000 of a note."""
 
 
 def note(snapshot: Snapshot, experiment: str, run: str) -> str:
@@ -30,11 +34,17 @@ def note(snapshot: Snapshot, experiment: str, run: str) -> str:
             "",
             f"The {confirmed(snapshot.front)} Pareto front:",
             "",
-            *_table(snapshot),
+            *_fitting(_table(snapshot)),
             "",
             f"Knee: {KNEE}.",
         ]
     )
+
+
+def _fitting(rows: list[str]) -> list[str]:
+    lengths = accumulate(len(row) + 1 for row in rows)
+    kept = [row for row, length in zip(rows, lengths, strict=True) if length <= ROOM]
+    return kept if len(kept) == len(rows) else [*kept, "", f"{len(rows) - len(kept)} more are in the report."]
 
 
 def _table(snapshot: Snapshot) -> list[str]:

@@ -1,0 +1,267 @@
+"""The process that writes a study to MLflow: killed or left alone, it leaves nothing that cannot be completed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from mlflow_servers import HOST, silent_port
+from running import PATIENCE, Command, eventually, lines, toy
+from tracked import (
+    artifacts,
+    assert_level,
+    assert_published,
+    database_of,
+    looked_up,
+    made_up,
+    quiet,
+    rows,
+    with_database,
+)
+
+from workflows.commands.sync import bring
+from workflows.errors import TrackingError
+from workflows.study.storages import journal_file
+from workflows.tracking import sender as sending
+from workflows.tracking.address import address
+from workflows.tracking.background import Background
+from workflows.tracking.sender import Orders, serve
+from workflows.tracking.store import Away
+
+pytestmark = [quiet, pytest.mark.xdist_group("mlflow")]
+
+
+@pytest.fixture
+def home(tmp_path):
+    return with_database(tmp_path / "home")
+
+
+def sync(home, study="toy"):
+    seen = looked_up(home, study)
+    bring(seen, address(None, home), home, None)
+    return seen
+
+
+def count_of(home, identity):
+    parents, children = rows(database_of(home), identity)
+    return len(parents) + len(children)
+
+
+@pytest.mark.parametrize("runs", [1, 9])
+def test_a_killed_sender_is_no_harm_to_the_study_and_is_made_up_for(home, runs):
+    """Once it has made its first run, and in the middle of the trials."""
+    warnings = []
+    sender = Background("toy", home, None, address(None, home), lambda *said: warnings.append(said))
+
+    def kill():
+        identity = looked_up(home).identity
+        eventually(lambda: count_of(home, identity) >= runs)
+        sender._process.kill()
+
+    with sender:
+        sender.start()
+        outcome = toy(home, trials=40, events={20: kill})
+        tracked = sender.finish(interrupted=False, report=lambda done, total: None)
+    assert outcome.progress.complete == 40
+    assert tracked.reason == "the process that writes it broke down"
+    assert warnings == []
+    above = assert_level(database_of(home), sync(home))
+    assert_published(artifacts(above))
+
+
+DRIVER = """
+import sys, time
+from pathlib import Path
+from running import toy
+from workflows.tracking.address import address
+from workflows.tracking.background import Background
+
+home = Path(sys.argv[1])
+with Background("toy", home, None, address(None, home), print) as sender:
+    sender.start()
+    print(sender._process.pid, flush=True)
+    toy(home, trials=30, events={20: lambda: time.sleep(1000)})
+"""
+
+
+def alive(number):
+    try:
+        with open(f"/proc/{number}/stat") as status:
+            return status.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_sender_whose_driver_is_killed_writes_what_there_is_and_ends(home):
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(home)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+    )
+    with driver:
+        number = int(driver.stdout.readline())
+        eventually(lambda: journal_file(home, "toy").exists() and len(looked_up(home).trials) == 17)
+        driver.kill()
+    eventually(lambda: not alive(number))
+    seen = looked_up(home)
+    assert seen.running == 3
+    above = assert_level(database_of(home), seen, "KILLED")
+    assert_published(artifacts(above))
+    toy(home, trials=30)
+    assert_level(database_of(home), sync(home), earlier=[seen])
+
+
+def test_two_syncs_at_the_same_time_write_everything_once(home):
+    toy(home, trials=15)
+    commands = [Command("sync", "toy", "--home", home, cwd=home) for _ in range(2)]
+    ended = [command.end() for command in commands]
+    assert [code for code, _, _ in ended] == [0, 0], ended
+    above = assert_level(database_of(home), looked_up(home))
+    assert all(f"MLflow (embedded) has all 15 trials of toy: run {above.id}" in output for _, output, _ in ended)
+
+
+@pytest.mark.compiled_only
+def test_a_command_that_is_interrupted_leaves_a_run_that_says_so(board):
+    home = with_database(board / "home")
+    options = ("--workers", 0, "--confirm", 1, "--sampler", "random", "--trials", 100_000, "--home", home)
+    running = Command("tune", "board", *options, cwd=board)
+    running.until(lambda: lines(journal_file(home, "board")) > 100)
+    os.killpg(running.process.pid, signal.SIGINT)
+    code, output, errors = running.end()
+    assert code == 130, (output, errors)
+    assert "Traceback" not in output + errors
+    eventually(lambda: not running.family())
+    seen = looked_up(home, "board")
+    above = assert_level(database_of(home), seen, "KILLED")
+    assert above.tags["tracking"] == "embedded"
+    assert above.tags["version.mlflow"]
+
+
+@pytest.mark.compiled_only
+def test_a_second_interruption_ends_a_command_that_waits_for_mlflow(board):
+    with silent_port() as port:
+        home = board / "home"
+        options = ("--workers", 0, "--confirm", 0, "--trials", 3, "--home", home)
+        running = Command("tune", "board", *options, "--tracking-uri", f"http://{HOST}:{port}", cwd=board)
+        running.until(lambda: journal_file(home, "board").exists() and len(looked_up_early(home)) == 3)
+        os.kill(running.process.pid, signal.SIGINT)
+        os.kill(running.process.pid, signal.SIGINT)
+        code, output, errors = running.end()
+        assert code != 0
+        assert "Traceback" not in output + errors
+    eventually(lambda: not running.family())
+    assert len(looked_up(home, "board").trials) == 3
+
+
+def looked_up_early(home):
+    from workflows.errors import StudyError
+
+    try:
+        return looked_up(home, "board").trials
+    except StudyError:
+        return []
+
+
+class Script(Orders):
+    """Orders that come one after the other, each after a number of pauses."""
+
+    def __init__(self, *orders):
+        super().__init__()
+        self._orders = list(orders)
+
+    def next(self, seconds):
+        if not self._orders:
+            self.gone = True
+            return None
+        return self._orders.pop(0)
+
+    def quiet(self, seconds):
+        return False
+
+
+class Scripted:
+    """A sender whose writing fails as it is told: with Away, or not."""
+
+    fates = ()
+
+    def __init__(self, *_):
+        self.fates, self.acts, self.run = list(type(self).fates), [], ("7", "abc")
+        type(self).last = self
+
+    def look(self):
+        return made_up(2)
+
+    def bring(self, seen, status, report):
+        self.acts.append(status)
+        if self.fates and self.fates.pop(0):
+            raise Away("gone")
+        report(len(seen.trials), len(seen.trials))
+
+    finish = bring
+
+
+def served(monkeypatch, home, fates, *orders):
+    monkeypatch.setattr(Scripted, "fates", fates)
+    monkeypatch.setattr(sending, "Sender", Scripted)
+    said = []
+    first = {"study": "toy", "home": str(home), "storage": None, "address": address(None, home).as_dict()}
+    serve(Script(first, *orders), lambda **message: said.append(message))
+    return Scripted.last.acts, [message for message in said if "done" not in message]
+
+
+FINISHED, NOTHING = {"status": "FINISHED"}, None
+
+
+def test_one_failure_is_not_worth_a_word(monkeypatch, tmp_path):
+    acts, said = served(monkeypatch, tmp_path, [True, False], NOTHING, NOTHING, FINISHED)
+    assert said == [{"experiment": "7", "run": "abc"}]
+    assert acts == ["RUNNING", "RUNNING", "RUNNING", "FINISHED"]
+
+
+def test_a_server_that_goes_and_comes_is_said_once_each(monkeypatch, tmp_path):
+    fates = [False, True, True, True, True, False]
+    _, said = served(monkeypatch, tmp_path, fates, *[NOTHING] * 6, FINISHED)
+    assert said == [{"away": "gone"}, {"back": True}, {"experiment": "7", "run": "abc"}]
+
+
+def test_a_server_that_stays_away_at_the_end_is_given_up(monkeypatch, tmp_path):
+    acts, said = served(monkeypatch, tmp_path, [True] * 100, FINISHED)
+    assert said == [{"away": "gone"}]
+    assert acts.count("FINISHED") <= 2
+
+
+def test_without_a_driver_the_study_counts_as_killed(monkeypatch, tmp_path):
+    acts, _ = served(monkeypatch, tmp_path, [], NOTHING)
+    assert acts[-1] == "KILLED"
+
+
+def test_a_study_that_another_process_writes_is_left_to_it(monkeypatch, tmp_path):
+    from workflows.tracking.lock import held
+
+    with held(tmp_path, "toy", wait=lambda: False), pytest.raises(TrackingError, match="another process is writing"):
+        served(monkeypatch, tmp_path, [], FINISHED)
+
+
+def test_orders_are_lines_and_an_end(monkeypatch):
+    end, begin = os.pipe()
+    saved = os.dup(0)
+    os.dup2(end, 0)
+    try:
+        orders = Orders()
+        assert orders.quiet(0.0)
+        assert orders.next(0.0) is None
+        os.write(begin, b'{"a": 1}\n{"b"')
+        assert not orders.quiet(PATIENCE)
+        assert orders.next(PATIENCE) == {"a": 1}
+        os.write(begin, b": 2}\n")
+        assert orders.next(PATIENCE) == {"b": 2}
+        assert not orders.gone
+        os.close(begin)
+        assert orders.next(PATIENCE) is None
+        assert orders.gone
+    finally:
+        os.dup2(saved, 0)
+        os.close(saved)
+        os.close(end)
