@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from workflows.cli import app
 from workflows.report import report, write_front, write_picture, write_report
 from workflows.report.page import pictures
+from workflows.report.printed import _figure
 from workflows.report.summary import summary
 from workflows.selection import fastest, knee, most_accurate
 from workflows.wording import objective, train_command
@@ -74,12 +75,18 @@ def page(usual):
     return Page(report(usual, reference=0.9501))
 
 
+PRINTED = {"nothing", "one", "usual", "grid", "third size", "odd parameters", "interrupted"}
+"""Written for paper as well, which takes most of the time."""
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_every_study_has_a_report(case, tmp_path):
-    study = CASES[case]()
-    files = write_report(study, tmp_path, reference=0.95)
+    study, printed = CASES[case](), case in PRINTED
+    files = write_report(study, tmp_path, reference=0.95, printed=printed)
     expected = {"report.html", "pareto.html", "front.csv", "front.parquet", "trials.csv", "trials.parquet"}
-    assert {str(file.relative_to(tmp_path)) for file in files} == expected | {f"pictures/{name}.svg" for name in NAMES}
+    if printed:
+        expected |= {f"pictures/{name}.svg" for name in NAMES}
+    assert {str(file.relative_to(tmp_path)) for file in files} == expected
     assert {file for file in tmp_path.rglob("*") if file.is_file()} == set(files)
     page = Page((tmp_path / "report.html").read_text())
     panels = [panel for picture in pictures(study) for panel in picture.panels]
@@ -87,6 +94,12 @@ def test_every_study_has_a_report(case, tmp_path):
     for panel in panels:
         assert panel.marks or panel.note, "an empty panel says why"
     assert "nan" not in re.findall(r"\w+", page.text.lower())
+
+
+@pytest.mark.parametrize("case", sorted(set(CASES) - PRINTED))
+def test_every_picture_can_be_drawn_for_paper(case):
+    for picture in pictures(CASES[case](), reference=0.95):
+        assert len(_figure(picture, titled=True).axes) >= len(picture.panels)
 
 
 def test_all_pictures_can_be_written_as_pixels(usual, tmp_path):
@@ -104,7 +117,7 @@ def test_the_same_study_gives_the_same_files(tmp_path):
 
 
 def test_a_page_needs_nothing_but_itself(page):
-    assert all(address.startswith("#") or address == "data:," for address in page.addresses)
+    assert all(address.startswith(("#", "data:")) for address in page.addresses)
     assert {address[1:] for address in page.addresses if address.startswith("#")} <= page.ids
     assert set(NAMES) | {"front", "failures"} <= page.ids
     assert sum("plotly.js v" in script[:500] for script in page.scripts) == 1

@@ -32,11 +32,12 @@ def pictures(snapshot: Snapshot, reference: float | None = None) -> list[Picture
 
 def report(snapshot: Snapshot, *, reference: float | None = None) -> str:
     """reference: the exact SVM's score, where it is known."""
-    return document(snapshot, pictures(snapshot, reference), reference)
+    drawn = pictures(snapshot, reference)
+    return document(snapshot, drawn, reference, preview(drawn[0]))
 
 
-def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | None) -> str:
-    """The report with these pictures."""
+def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | None, first_seen: str) -> str:
+    """The report with these pictures. first_seen: a preview of the first."""
     first, *others = drawn
     rest = [(one.name, one.title) for one in others]
     places = [(first.name, first.title), ("front", "The front"), *rest, ("failures", "Failures")]
@@ -45,7 +46,7 @@ def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | No
         f"<h1>{html.escape(snapshot.study)}</h1>",
         f'<p class="summary">{html.escape(summary(snapshot, reference))}</p>',
         f"<nav>{links}</nav>",
-        _section(first, _preview(first)),
+        _section(first, first_seen),
         cards(snapshot),
         f'<section id="front"><h2>The front</h2><p class="reading">{FRONT}</p>{front_rows(snapshot)}</section>',
         *map(_section, others),
@@ -55,12 +56,12 @@ def document(snapshot: Snapshot, drawn: Sequence[Picture], reference: float | No
     return _document(snapshot.study, "\n".join(body), [panel for one in drawn for panel in one.panels])
 
 
-def picture(drawn: Picture, title: str) -> str:
-    """A page with one picture and nothing else."""
-    return _document(title, _section(drawn, _preview(drawn)), drawn.panels)
+def picture(drawn: Picture, title: str, first_seen: str) -> str:
+    """A page with one picture and nothing else. first_seen: a preview of it."""
+    return _document(title, _section(drawn, first_seen), drawn.panels)
 
 
-def _preview(drawn: Picture) -> str:
+def preview(drawn: Picture) -> str:
     """The picture as it is printed: there is something to see while Plotly, which takes seconds, is being loaded."""
     from workflows.report.printed import draw  # matplotlib takes a second to import
 
@@ -71,20 +72,20 @@ def _preview(drawn: Picture) -> str:
     return f'<img class="preview" alt="" src="data:image/png;base64,{base64.b64encode(image.getvalue()).decode()}">'
 
 
-def _section(drawn: Picture, preview: str = "") -> str:
-    panels = "".join(_panel(panel, preview) for panel in drawn.panels)
+def _section(drawn: Picture, first_seen: str = "") -> str:
+    panels = "".join(_panel(panel, first_seen) for panel in drawn.panels)
     return (
         f'<section id="{drawn.name}"><h2>{html.escape(drawn.title)}</h2>'
         f'<p class="reading">{html.escape(drawn.reading)}</p><div class="panels">{panels}</div></section>'
     )
 
 
-def _panel(panel: Panel, preview: str) -> str:
+def _panel(panel: Panel, first_seen: str) -> str:
     wide = " wide" if panel.wide else ""
     if panel.note:
         inside = f'<p class="note" style="min-height:{min(panel.height, 160)}px">{html.escape(panel.note)}</p>'
     else:
-        inside = f'<div class="plot" style="height:{panel.height}px">{preview}</div>'
+        inside = f'<div class="plot" style="height:{panel.height}px">{first_seen}</div>'
     return f'<figure class="panel{wide}"><figcaption>{html.escape(panel.title)}</figcaption>{inside}</figure>'
 
 
