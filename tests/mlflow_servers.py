@@ -203,6 +203,18 @@ def _cut(request):
     request.close_connection = True
 
 
+def links(running):
+    """What `mmbsgd ui` says when the dashboard is there: addresses by their names."""
+    found = {}
+    for line in running.process.stdout:
+        name, _, link = line.strip().partition(":")
+        if link.strip().startswith("http"):
+            found[name] = link.strip()
+        if name == "Its report":
+            return found
+    raise AssertionError(running.end())
+
+
 @contextmanager
 def silent_port():
     """A port that takes connections and never says anything."""

@@ -48,9 +48,9 @@ class Address:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a database; of those on other machines nothing is known."""
+        """Whether there is a database for certain; of those on other machines nothing is known."""
         url = make_url(self.uri)
-        return url.get_backend_name() != "sqlite" or Path(str(url.database)).is_file()
+        return url.get_backend_name() == "sqlite" and Path(str(url.database)).is_file()
 
     def use(self) -> None:
         """Tells MLflow, which reads this when it is imported or asked."""

@@ -27,6 +27,7 @@ class Server:
 
     def __enter__(self) -> Self:
         where = ["--host", HOST, "--port", str(self._port)]
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mlflow", "server", *where, "--workers", "1"],

@@ -49,7 +49,7 @@ class Store:
 
         self.address = where
         with self._answering():
-            if not where.server and where.exists:
+            if where.exists or not where.uri.startswith(("sqlite", "http")):
                 _look(where)
             self._client = mlflow.MlflowClient(where.uri)
 
