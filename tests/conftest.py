@@ -26,7 +26,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "compiled_only: too slow with NUMBA_DISABLE_JIT=1")
+    config.addinivalue_line(
+        "markers",
+        "compiled_only: left out with NUMBA_DISABLE_JIT=1: too slow, or of servers and browsers that cover nothing",
+    )
     # Without it scikit-learn skips its check of array API input.
     os.environ.setdefault("SCIPY_ARRAY_API", "1")
     if UNCOMPILED:

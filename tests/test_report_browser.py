@@ -11,6 +11,7 @@ from workflows.report import report, write_front
 
 CHROMIUM = shutil.which("chromium") or ("/usr/bin/chromium" if Path("/usr/bin/chromium").exists() else None)
 OPTIONS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+pytestmark = pytest.mark.compiled_only
 LONGEST = 30
 """Seconds, on a machine that has other things to do."""
 

@@ -55,7 +55,7 @@ class Failing:
 
     def __init__(self, client, fails_at, *, arrives, error):
         self._client, self._fails_at, self._arrives, self._error = client, fails_at, arrives, error
-        self.calls = []
+        self.calls, self.values = [], 0
 
     def __getattr__(self, name):
         method = getattr(self._client, name)
@@ -64,6 +64,7 @@ class Failing:
 
         def call(*arguments, **options):
             self.calls.append(name)
+            self.values += len(arguments[1]) if name == "log_batch" else 0
             failing = len(self.calls) == self._fails_at
             if failing and not self._arrives:
                 raise self._error
@@ -159,11 +160,14 @@ def test_a_study_that_grows_is_followed_with_as_little_as_is_new(store, home, st
     assert len({tuple(member.number for member in look.front) for look in looks}) == 4
     left = {member.number for member in looks[2].front} - {member.number for member in looks[3].front}
     assert left, "a member that is overtaken"
-    sync = Sync(store, study)
+    counting = failing(store, -1, arrives=False, error=None)
+    sync = Sync(counting, study)
     for position, look in enumerate(looks):
         last = position + 1 == len(looks)
         sync.bring(look, "FINISHED" if last else "RUNNING")
         assert_level(database_of(home), look, "FINISHED" if last else "RUNNING", earlier=looks[:position])
+    parents, children = rows(database_of(home), looks[-1].identity)
+    assert counting._client.values == sum(len(run.metrics) for runs in (parents, *children.values()) for run in runs)
 
 
 def test_a_study_that_is_resumed_runs_again_and_ends_again(store, home, study):

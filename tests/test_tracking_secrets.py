@@ -15,7 +15,7 @@ from tracked import assert_level, looked_up, quiet
 
 from workflows.cli import main
 
-pytestmark = [quiet, pytest.mark.compiled_only, pytest.mark.xdist_group("mlflow")]
+pytestmark = [quiet, pytest.mark.compiled_only]
 SECRETS = ("SECRET", "c0nfidential")
 LOGIN = "me:SECRET-c0nfidential"
 

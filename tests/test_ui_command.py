@@ -20,7 +20,7 @@ from workflows.tracking.address import address
 from workflows.tracking.server import Server
 from workflows.tracking.views import report_page, study_page, trials_page
 
-pytestmark = [quiet, pytest.mark.xdist_group("mlflow")]
+pytestmark = [quiet, pytest.mark.compiled_only]
 direct = build_opener(ProxyHandler({}))
 
 

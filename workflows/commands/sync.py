@@ -68,6 +68,7 @@ def bring(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -
     try:
         with progress() as report, held(home, seen.study, wait=partial(_wait, seen)):
             report("writing to MLflow", 0, len(seen.trials))
+            seen = sender.look() or seen  # much may have happened while another process was at work
             status = "KILLED" if seen.running else "FINISHED"
             sender.finish(seen, status, lambda done, total: report("writing to MLflow", done, total))
     except Away as error:

@@ -16,9 +16,9 @@ from workflows.records import Tracked
 from workflows.tracking.address import Address
 from workflows.tracking.views import study_page
 
-PATIENCE = 20.0
+PATIENCE = 30.0
 """Seconds to wait at the end for what is still to be written; then it goes on without the driver."""
-LOOK = 5.0
+LOOK = 10.0
 """Seconds after which it can be told whether that will do."""
 
 
@@ -56,9 +56,9 @@ class Background:
         began, first = time.monotonic(), self._done
         self._tell({"status": "KILLED" if interrupted else "FINISHED"})
         while self._listener.is_alive():
-            spent = time.monotonic() - began
-            pace = (self._done - first) / spent if spent > LOOK else math.inf
-            needed = (self._total - self._done) / pace if pace else math.inf
+            spent, missing = time.monotonic() - began, self._total - self._done
+            pace = (self._done - first) / spent
+            needed = (missing / pace if pace else math.inf) if missing and spent > LOOK else 0.0
             if spent + needed > patience:
                 break
             self._listener.join(0.1)

@@ -1,6 +1,7 @@
 """One writer of a study's runs at a time on this machine."""
 
 import fcntl
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,3 +27,14 @@ def held(home: Path, study: str, *, wait: Callable[[], bool]) -> Iterator[None]:
                 if not wait():
                     raise TrackingBusy(f"another process is writing the study {study!r} to MLflow") from None
         yield
+
+
+def patience(seconds: float) -> Callable[[], bool]:
+    """Waits so long in all."""
+    until = time.monotonic() + seconds
+
+    def wait() -> bool:
+        time.sleep(0.2)
+        return time.monotonic() < until
+
+    return wait

@@ -22,7 +22,7 @@ from workflows.study.facts import reference_of
 from workflows.study.snapshot import Snapshot, snapshot
 from workflows.study.tuning import looked_at
 from workflows.tracking.address import Address
-from workflows.tracking.lock import held
+from workflows.tracking.lock import held, patience
 from workflows.tracking.store import Away, Store
 from workflows.tracking.sync import Report, Sync
 
@@ -33,6 +33,8 @@ PAUSE, LONGEST_PAUSE = 1.0, 30.0
 TRIES = 2
 """Before MLflow counts as away: a connection may break off."""
 SECONDS_BETWEEN_FRONTS = 30.0
+LONGEST_WAIT = 600.0
+"""Seconds for another process to end that writes the same study: one that an earlier driver has left behind."""
 Say = Callable[..., None]
 
 
@@ -85,10 +87,6 @@ class Orders:
         self._text = b""
         self.gone = False
 
-    def quiet(self, seconds: float) -> bool:
-        """Waits so long, unless an order comes or the driver is gone: then False."""
-        return not (self._text or self.gone or select.select([0], [], [], seconds)[0])
-
     def next(self, seconds: float) -> dict[str, Any] | None:
         """The next order, waiting for it no longer than that."""
         until = time.monotonic() + seconds
@@ -109,7 +107,7 @@ def serve(orders: Orders, say: Say) -> None:
     storage, home = first["storage"], Path(first["home"])
     sender = Sender(first["study"], home, storage, Address(**first["address"]))
     failures, end = 0, None
-    with held(home, first["study"], wait=lambda: orders.quiet(0.2)):
+    with held(home, first["study"], wait=patience(LONGEST_WAIT)):
         while True:
             began = time.monotonic()
             seen = sender.look()
