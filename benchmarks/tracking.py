@@ -45,7 +45,7 @@ SAID = {
 
 @dataclass(frozen=True)
 class Plan:
-    repeats: int = 5
+    repeats: int = 3
     trials: int = 200
     large: int = 2_000
 

@@ -1,5 +1,7 @@
 """A job says what cannot work before anything is started."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from prepared import prepared
@@ -69,3 +71,9 @@ def test_a_function_that_returns_no_parameters_is_told(tmp_path):
     prepared(tmp_path / "board", rows=200)
     with pytest.raises(StudyError, match="the space must return the parameters as a dict, not None"):
         run(Job(str(tmp_path / "board"), space=lambda trial: None, workers=0, tracking=False, home=tmp_path / "home"))
+
+
+def test_other_commands_are_told_which_data_it_is():
+    assert Job("demo", rows=300).options == "--rows 300"
+    assert Job("a b.csv", label="is it?", home=Path("my home")).options == "--label 'is it?' --home 'my home'"
+    assert Job("adult").options == ""

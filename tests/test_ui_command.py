@@ -5,16 +5,30 @@ import signal
 import socket
 import sys
 import urllib.error
+from dataclasses import replace
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 from mlflow_servers import HOST, Proxy, free_port, links
-from running import SETTINGS, SPACE, Command, eventually, toy
-from tracked import artifacts, assert_level, assert_published, database_of, looked_up, opened, quiet, with_database
+from running import SETTINGS, SPACE, Command, Disturbed, eventually, toy
+from tracked import (
+    artifacts,
+    assert_level,
+    assert_published,
+    database_of,
+    looked_up,
+    made_up,
+    opened,
+    quiet,
+    with_database,
+)
 
 from workflows.cli import main
+from workflows.commands.sync import _status
 from workflows.errors import TrackingError
-from workflows.study.tuning import Watcher, held
+from workflows.study.driver import Limits
+from workflows.study.snapshot import TRACKING
+from workflows.study.tuning import Plan, Watcher, held, tune
 from workflows.tracking import server as serving
 from workflows.tracking.address import address
 from workflows.tracking.server import Server
@@ -89,7 +103,7 @@ def test_the_dashboard_shows_the_latest_study_on_this_machine_only_until_ctrl_c(
         monkeypatch.setattr("webbrowser.open", opened_pages.append)
         code, output, errors = command("ui", "latest", "--tracking-uri", url)
         assert code == 0, errors
-        assert opened_pages == [said["The study"]]
+        assert opened_pages == [said["Its report"]]
         assert said["Its report"] in output
     finally:
         os.kill(running.process.pid, signal.SIGINT)
@@ -211,3 +225,26 @@ def test_a_file_that_is_no_database_is_a_message_at_once(home, command):
     code, _, errors = command("sync", "toy")
     assert code == 2
     assert "not a database" in errors
+
+
+@pytest.mark.parametrize(
+    ("state", "age", "status"),
+    [
+        ("finished", 0, "FINISHED"),
+        ("interrupted", 0, "KILLED"),
+        ("running", 0, "RUNNING"),
+        ("running", 3600, "KILLED"),
+        ("", 0, "FINISHED"),
+    ],
+)
+def test_a_study_is_written_down_as_its_driver_left_it(monkeypatch, state, age, status):
+    seen = replace(made_up(3), state=state)
+    monkeypatch.setattr("workflows.commands.sync.time.time", lambda: seen.trials[-1].ended + age)
+    assert _status(seen) == status
+
+
+def test_a_study_remembers_where_it_was_tracked(tmp_path):
+    for environment in ({TRACKING: "http://server:5000", "git.commit": "a"}, {"git.commit": "b"}):
+        plan = Plan(Limits(trials=2), sampler="random", confirm=0, environment=environment)
+        tune("toy", SETTINGS, SPACE, lambda: Disturbed({}), plan=plan, home=tmp_path)
+    assert looked_up(tmp_path).environment == {TRACKING: "http://server:5000", "git.commit": "b"}

@@ -72,11 +72,11 @@ def shown_parameters(front: Sequence[Member]) -> list[str]:
     return [name for name in names if name in SYMBOLS or len({str(one.parameters.get(name)) for one in front}) > 1]
 
 
-def train_command(member: Member, settings: Settings) -> str:
-    """How to train this model by hand."""
+def train_command(member: Member, settings: Settings, options: str = "") -> str:
+    """How to train this model by hand. options: those that lead to the data."""
     chosen = {"epochs": 1} | member.parameters
     words = [f"--{name} {shlex.quote(str(chosen[name]))}" for name in chosen if name in _OPTIONS]
-    return " ".join(["mmbsgd train", shlex.quote(settings.data), *words])
+    return " ".join(["mmbsgd train", shlex.quote(settings.data), *words, *([options] if options else [])])
 
 
 def unit_of(seconds: float) -> tuple[str, float]:

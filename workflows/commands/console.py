@@ -1,6 +1,7 @@
 """What all subcommands show in the same way: progress, and where studies and data live."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -29,6 +30,16 @@ def tracking_uri(default: str) -> Any:
         show_default=default,
         show_envvar=True,
     )
+
+
+def where_options(home: Path, storage: str | None = None) -> str:
+    """The options that lead to a study."""
+    words = [] if home == HOME else ["--home", str(home)]
+    if storage is not None:
+        from workflows.study.storages import shown_url
+
+        words += ["--storage", shown_url(storage)]
+    return " " + shlex.join(words) if words else ""
 
 
 def say_next(*commands: tuple[str, str]) -> None:

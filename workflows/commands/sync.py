@@ -1,20 +1,20 @@
 """`mmbsgd sync`: completes in MLflow what is missing of a study."""
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from workflows.commands.console import HOME, Home, Storage, console, progress, say_next, tracking_uri
+from workflows.commands.console import HOME, Home, Storage, console, progress, say_next, tracking_uri, where_options
 from workflows.errors import StudyError, TrackingError
 
 if TYPE_CHECKING:
     from workflows.study.snapshot import Snapshot
     from workflows.tracking.address import Address
 
+SECONDS_OF_SILENCE = 60.0
 TrackingUri = Annotated[str | None, tracking_uri("where the study was tracked")]
 
 
@@ -33,8 +33,7 @@ def sync(
         soft_wrap=True,
         highlight=False,
     )
-    command = f"mmbsgd ui {study}" + ("" if home == HOME else f" --home {home}")
-    say_next((command, "look at it"))
+    say_next((f"mmbsgd ui {study}{where_options(home, storage)}", "look at it"))
 
 
 def looked_up(study: str, home: Path, storage: str | None) -> "Snapshot":
@@ -56,32 +55,42 @@ def address_of(seen: "Snapshot", uri: str | None, home: Path) -> "Address":
     return address(uri or kept, home)
 
 
-def bring(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -> tuple[str, str]:
-    """Completes the study's runs; returns the numbers of its experiment and of its parent run."""
-    from workflows.tracking.lock import held
-    from workflows.tracking.sender import Sender
+def bring(
+    seen: "Snapshot", where: "Address", home: Path, storage: str | None, *, patient: bool = True
+) -> tuple[str, str]:
+    """Completes the study's runs; returns the numbers of its experiment and of its parent run.
+
+    patient: while another process writes the study, it is waited for.
+    """
+    from workflows.tracking.lock import held, patience
+    from workflows.tracking.sender import LONGEST_WAIT, Sender
     from workflows.tracking.store import Away
 
     if not seen.trials:
         raise StudyError(f"the study {seen.study!r} has no trial yet")
     sender = Sender(seen.study, home, storage, where)
+    wait = patience(LONGEST_WAIT if patient else 0.0)
     try:
-        with progress() as report, held(home, seen.study, wait=partial(_wait, seen)):
+        with progress() as report, held(home, seen.study, wait=wait):
             report("writing to MLflow", 0, len(seen.trials))
             seen = sender.look() or seen  # much may have happened while another process was at work
-            status = "KILLED" if seen.running else "FINISHED"
-            sender.finish(seen, status, lambda done, total: report("writing to MLflow", done, total))
+            sender.finish(seen, _status(seen), lambda done, total: report("writing to MLflow", done, total))
     except Away as error:
         raise TrackingError(
             f"MLflow ({where.shown}) does not answer: {error}; run the same command again when it does: nothing is lost"
         ) from None
+    except OSError as error:
+        raise TrackingError(f"cannot write the study's report: {error.strerror}: {error.filename}") from None
     return sender.run
 
 
-def _wait(seen: "Snapshot") -> bool:
-    """A driver that is still searching sees to it; what one has left behind will soon be done."""
-    time.sleep(0.2)
-    return not seen.running
+def _status(seen: "Snapshot") -> str:
+    """Of a study whose driver is not here; one that says it runs, and has not done so for a while, has died."""
+    from workflows.study.snapshot import INTERRUPTED, RUNNING
+
+    if seen.state == RUNNING and time.time() - seen.trials[-1].ended < SECONDS_OF_SILENCE:
+        return "RUNNING"
+    return "KILLED" if seen.state in (RUNNING, INTERRUPTED) or seen.running else "FINISHED"
 
 
 def run_of(seen: "Snapshot", where: "Address") -> tuple[str, str]:

@@ -3,7 +3,6 @@
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -11,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from mmbsgd.errors import MmbsgdError
-from workflows.commands.console import HOME, Home, console, progress, say_next, tracking_uri
-from workflows.data.sources import DEMO, DEMO_ROWS
+from workflows.commands.console import HOME, Home, console, progress, say_next, tracking_uri, where_options
+from workflows.data.sources import DEMO_ROWS
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
 
@@ -137,8 +136,7 @@ def tune(
         if not view.interrupted:
             raise
         _interrupted(str(error))
-    how = (f" --label {label}" if label else "") + (f" --rows {rows}" if data == DEMO else "") + _where(home)
-    _report(outcome, as_json, time.monotonic() - began, _where(home, storage), how)
+    _report(outcome, as_json, time.monotonic() - began, where_options(home, storage), job.options)
 
 
 def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: str) -> None:
@@ -175,7 +173,7 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         say_next(
             *_dashboard(outcome, where),
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
-            (front_view.train_command(outcome.front[0], settings) + how, "the most accurate one"),
+            (front_view.train_command(outcome.front[0], settings, how), "the most accurate one"),
             (f"the same command with --trials {2 * max(progress.done, 50)}", "search on"),
         )
 
@@ -196,15 +194,6 @@ def _interrupted(reason: str = "") -> NoReturn:
     )
     Console(stderr=True).print(escape(said), soft_wrap=True, highlight=False)
     sys.exit(INTERRUPTED)
-
-
-def _where(home: Path, storage: str | None = None) -> str:
-    """The options that lead to the study."""
-    from workflows.study.storages import shown_url
-
-    if storage is not None:
-        return f" --storage {shown_url(storage)}"
-    return "" if home == HOME else f" --home {home}"
 
 
 def _parameters(text: str) -> dict[str, Any]:

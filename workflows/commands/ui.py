@@ -55,8 +55,9 @@ def ui(
 def _completed(seen: "Snapshot", where: "Address", home: Path, storage: str | None) -> tuple[str, str]:
     """Experiment and parent run, with everything that the study has so far."""
     try:
-        return bring(seen, where, home, storage)
-    except TrackingBusy:  # the study runs, and its driver sees to it
+        return bring(seen, where, home, storage, patient=False)
+    except TrackingBusy:  # the study runs, or its driver has left another process to do so
+        console.print("The study is being written to MLflow: reload its page for the rest.", style="yellow")
         return run_of(seen, where)
 
 
@@ -70,7 +71,7 @@ def _show(url: str, experiment: str, run: str, browser: bool) -> None:
     for name, link in links.items():
         console.print(f"{name + ':':<12} {escape(link)}", soft_wrap=True, highlight=False)
     if browser:
-        webbrowser.open(page)
+        webbrowser.open(links.get("Its report", page))
 
 
 def _latest(home: Path) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from workflows.selection import KNEE, fastest, knee, most_accurate
 from workflows.study.confirmation import Member
 from workflows.study.settings import Settings
-from workflows.study.snapshot import Snapshot
+from workflows.study.snapshot import OPTIONS, Snapshot
 from workflows.wording import SYMBOLS, heading, objective, parameter, train_command
 
 ROLES = {
@@ -34,11 +34,12 @@ def cards(snapshot: Snapshot) -> str:
     made = []
     for member in dict.fromkeys(one.number for _, one in roles):
         mine = [role for role, one in roles if one.number == member]
-        made.append(_card(mine, next(one for _, one in roles if one.number == member), roles, snapshot.settings))
+        made.append(_card(mine, next(one for _, one in roles if one.number == member), roles, snapshot))
     return f'<div class="cards">{"".join(made)}</div>'
 
 
-def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member]], settings: Settings) -> str:
+def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member]], snapshot: Snapshot) -> str:
+    settings, options = snapshot.settings, snapshot.environment.get(OPTIONS, "")
     names = settings.names
     deviations = member.deviations or (math.nan,) * len(names)
     values = [objective(*one) for one in zip(names, member.values, deviations, strict=True)]
@@ -57,7 +58,7 @@ def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member
             for text in ([ALL] if len(mine) == len(ROLES) else [ROLES[role] for role in mine])
         ),
         f"<p class='faint'>{_escaped(_runs(member))}</p>",
-        f"<code>{_escaped(train_command(member, settings))} --out model.arrow</code>",
+        f"<code>{_escaped(train_command(member, settings, options))} --out model.arrow</code>",
     ]
     return f"<article class='card'>{''.join(lines)}</article>"
 

@@ -10,7 +10,7 @@ body {{ margin: 0; background: #fff; color: {INK}; line-height: 1.5;
 main {{ max-width: 1500px; margin: 0 auto; padding: 1.5rem 2rem 3rem; }}
 h1 {{ font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.25rem; margin: 2.4rem 0 .3rem; }}
-section {{ scroll-margin-top: 3.2rem; }}
+section {{ scroll-margin-top: 5.5rem; }}
 p {{ max-width: 75ch; margin: .4rem 0; overflow-wrap: anywhere; }}
 .reading, .faint {{ color: {FAINT}; }}
 .panels {{ display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 1.2rem; margin-top: .8rem; }}

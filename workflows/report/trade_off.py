@@ -20,8 +20,9 @@ MOST_MERGEES, MOST_BUDGETS = 11, 6
 _MOST_IN_THE_WAY = 500
 """Trials that words keep away from."""
 READING = (
-    "Up is more accurate, left is cheaper: a model on the line is beaten by none. Crosses are deviations over the "
-    "confirming runs; a dot below the line is a trial that another one beats."
+    "Up is more accurate, left is cheaper. Orange is the front: no other model is at least as good in everything. Its "
+    "points are means over the confirming runs, with deviations as crosses; all others are single runs of the search, "
+    "and a lucky one may lie beyond the front."
 )
 
 

@@ -1,5 +1,6 @@
 """The main job in one record: which data, which space, on which machines, for how long. What `mmbsgd tune` runs."""
 
+import shlex
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ from workflows.backends import Backend
 from workflows.data import PreparedData
 from workflows.data.prepare import Progress
 from workflows.data.resolve import open_data
-from workflows.data.sources import DEMO_ROWS
+from workflows.data.sources import DEMO, DEMO_ROWS
 from workflows.data.workers import cores
 from workflows.environment import environment
 from workflows.errors import StudyError
@@ -21,11 +22,12 @@ from workflows.study.driver import Limits
 from workflows.study.facts import check_splits, default_space, facts_of
 from workflows.study.proposer import Define, Distributions
 from workflows.study.settings import Settings
-from workflows.study.snapshot import TRACKING
+from workflows.study.snapshot import OPTIONS, TRACKING
 from workflows.study.tuning import Outcome, Plan, Watcher, tune
 from workflows.tracking.address import address
 from workflows.tracking.background import Background
 
+HOME = Path("mmbsgd-home")
 TRIALS = 100
 """Where nothing else limits the study."""
 
@@ -66,7 +68,7 @@ class Job:
     """An MLflow server or database; None: a database in the home folder."""
     label: str | None = None
     rows: int = DEMO_ROWS
-    home: Path = Path("mmbsgd-home")
+    home: Path = HOME
 
     def __post_init__(self) -> None:
         for name, value, known in (
@@ -105,8 +107,16 @@ class Job:
     @property
     def environment(self) -> dict[str, str]:
         """What will be kept of where it runs."""
-        workers = "" if self.workers is None else str(self.workers)
-        return environment() | {"ray": self.ray_address or "this machine"} | ({"workers": workers} if workers else {})
+        facts = {"ray": self.ray_address or "this machine", OPTIONS: self.options}
+        return environment() | facts | ({} if self.workers is None else {"workers": str(self.workers)})
+
+    @property
+    def options(self) -> str:
+        """How another command is told which data it is, beside its name."""
+        words = ["--label", self.label] if self.label else []
+        words += ["--rows", str(self.rows)] if self.data == DEMO else []
+        words += ["--home", str(self.home)] if self.home != HOME else []
+        return shlex.join(words)
 
 
 @dataclass(frozen=True)

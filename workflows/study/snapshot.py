@@ -12,9 +12,12 @@ from workflows.study.confirmation import Member, members
 from workflows.study.ledger import ATTEMPT, Ledger, origin_of, proposal_of, result_of
 from workflows.study.settings import Settings, settings_of
 
-ENVIRONMENT, IDENTITY = "environment", "identity"
+ENVIRONMENT, IDENTITY, STATE = "environment", "identity", "state"
+RUNNING, INTERRUPTED, FINISHED = "running", "interrupted", "finished"
 TRACKING = "tracking"
 """Of the environment: the MLflow that got the study, without a password."""
+OPTIONS = "data.options"
+"""Of the environment: how commands are told which data it is, beside its name."""
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "stopped",
@@ -55,6 +58,8 @@ class Snapshot:
     """By falling score; with means and deviations as far as it is confirmed."""
     environment: dict[str, Any]
     """Where it was driven last: versions, machine, commit."""
+    state: str = ""
+    """How its last driver left it; running: it has not, or it died."""
 
     @property
     def complete(self) -> list[Ended]:
@@ -82,6 +87,7 @@ def snapshot(ledger: Ledger, study: str) -> Snapshot:
         running=sum(trial.state == TrialState.RUNNING for trial in trials),
         front=tuple(members(ledger, settings, numbers)),
         environment=notes.get(ENVIRONMENT, {}),
+        state=notes.get(STATE, ""),
     )
 
 

@@ -21,7 +21,7 @@ from workflows.study.lease import Lease
 from workflows.study.ledger import Ledger
 from workflows.study.proposer import Define, Proposal, Proposer, grid
 from workflows.study.settings import Settings, agree
-from workflows.study.snapshot import ENVIRONMENT, IDENTITY
+from workflows.study.snapshot import ENVIRONMENT, FINISHED, IDENTITY, INTERRUPTED, RUNNING, STATE, TRACKING
 from workflows.study.storages import open_storage
 
 USUAL = {"epochs": 1, "maintenance": "cascade", "engine": "fast", "bias": "calibrated"}
@@ -41,7 +41,7 @@ class Plan:
     """Runs with fresh seeds of every member of the front."""
     enqueue: Sequence[Mapping[str, Any]] = ()
     """Parameter sets to try first."""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
     """Where it runs: kept with the study for those who look at it."""
 
 
@@ -110,7 +110,9 @@ def tune(
     with held(study, home, storage, settings, distributions, watcher) as mine:
         ledger = mine.ledger
         if plan.environment:
-            ledger.note(ENVIRONMENT, dict(plan.environment))
+            before = ledger.notes().get(ENVIRONMENT, {})  # a study that is not tracked now may have been before
+            ledger.note(ENVIRONMENT, {name: before[name] for name in (TRACKING,) if name in before} | plan.environment)
+        ledger.note(STATE, RUNNING)
         seed = settings.seed_of(ledger.next_number, PROPOSER)  # a study that goes on does not propose the same again
         proposer = Proposer(plan.sampler, seed, space, settings.directions)
         backend = make_backend()
@@ -142,6 +144,8 @@ def tune(
                 )
         finally:
             backend.close()
+        ledger.note(STATE, INTERRUPTED if driver.interrupted else FINISHED)
+        ledger.flush()
         shown = members(ledger, settings, best, confirmed=plan.confirm > 0 and not driver.interrupted)
         return Outcome(study, settings, progress, shown, driver.interrupted, mine.where)
 

@@ -119,7 +119,7 @@ def serve(orders: Orders, say: Say) -> None:
                 if failures >= TRIES:
                     say(back=True)
                 failures = 0
-            except (Away, TrackingError) as error:
+            except (Away, TrackingError, OSError) as error:
                 failures += 1
                 pause = PAUSE * 2 ** (failures - 1)
                 if failures == TRIES:

@@ -27,8 +27,12 @@ class Server:
 
     def __enter__(self) -> Self:
         where = ["--host", HOST, "--port", str(self._port)]
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._log, "wb") as log:
+        try:
+            self._log.parent.mkdir(parents=True, exist_ok=True)
+            log = open(self._log, "wb")
+        except OSError as error:
+            raise TrackingError(f"cannot write MLflow's log {self._log}: {error.strerror}") from None
+        with log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "mlflow", "server", *where, "--workers", "1"],
                 stdin=subprocess.DEVNULL,
