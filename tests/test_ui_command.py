@@ -24,7 +24,7 @@ from tracked import (
 )
 
 from workflows.cli import main
-from workflows.commands.sync import _status
+from workflows.commands.sync import _status, bring
 from workflows.errors import TrackingError
 from workflows.study.driver import Limits
 from workflows.study.snapshot import TRACKING
@@ -248,3 +248,15 @@ def test_a_study_remembers_where_it_was_tracked(tmp_path):
         plan = Plan(Limits(trials=2), sampler="random", confirm=0, environment=environment)
         tune("toy", SETTINGS, SPACE, lambda: Disturbed({}), plan=plan, home=tmp_path)
     assert looked_up(tmp_path).environment == {TRACKING: "http://server:5000", "git.commit": "b"}
+
+
+def test_a_home_that_was_moved_takes_its_files_along(home):
+    toy(home, trials=4)
+    for place in (home, home.with_name("moved")):
+        if place != home:
+            home.rename(place)
+        bring(looked_up(place), address(None, place), place, None)
+        above = assert_level(database_of(place), looked_up(place))
+        assert above.artifacts.startswith(str(place / "artifacts"))
+        assert_published(artifacts(above))
+    assert not home.exists()

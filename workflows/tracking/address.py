@@ -47,10 +47,15 @@ class Address:
         return self.shown == EMBEDDED
 
     @property
+    def file(self) -> str:
+        """That of a SQLite database; empty for others."""
+        url = make_url(self.uri)
+        return str(url.database) if url.get_backend_name() == "sqlite" else ""
+
+    @property
     def exists(self) -> bool:
         """Whether there is a database for certain; of those on other machines nothing is known."""
-        url = make_url(self.uri)
-        return url.get_backend_name() == "sqlite" and Path(str(url.database)).is_file()
+        return bool(self.file) and Path(self.file).is_file()
 
     def use(self) -> None:
         """Tells MLflow, which reads this when it is imported or asked."""

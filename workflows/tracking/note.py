@@ -12,6 +12,8 @@ from workflows.wording import SYMBOLS, confirmed, heading, objective, parameter,
 
 ROOM = 5000
 """Letters for the table; MLflow keeps 8000 of a note."""
+GAP = "\u00a0\u00a0"
+"""MLflow's tables have no space between columns: it is brought along."""
 
 
 def note(snapshot: Snapshot, experiment: str, run: str) -> str:
@@ -68,7 +70,7 @@ def _row(member: Member, snapshot: Snapshot, shown: list[str]) -> list[str]:
 
 
 def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return "| " + f" {GAP}| ".join(cells) + " |"
 
 
 def _safe(text: str) -> str:

@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, inspect
 
 from workflows.errors import TrackingError
 from workflows.tracking.address import Address
+from workflows.tracking.moving import follow
 from workflows.tracking.runs import PARENT, STUDY, TRIAL, Run, Value
 
 MOST_METRICS, MOST_TAGS = 800, 100
@@ -55,16 +56,20 @@ class Store:
 
     def experiment(self, name: str, *, kind: str = "custom_model_development") -> str:
         """The number of an experiment, made if there is none. kind: which pages MLflow shows for it."""
+        artifacts = self.address.artifacts
+        place = None if artifacts is None else f"{artifacts}/{name.replace('/', '-')}"
         with self._answering():
             found = self._client.get_experiment_by_name(name)
             if found is None:
-                place = None if self.address.artifacts is None else f"{self.address.artifacts}/{name.replace('/', '-')}"
                 return str(self._client.create_experiment(name, place, {"mlflow.experimentKind": kind}))
         if found.lifecycle_stage != "active":
             raise TrackingError(
                 f"the experiment {name!r} was deleted in MLflow at {self.address.shown}: restore it there "
                 f"('mlflow experiments restore -x {found.experiment_id}'), or give the study another name"
             )
+        if self.address.embedded and place is not None and found.artifact_location != place:
+            with self._answering():
+                follow(self.address.file, found.experiment_id, found.artifact_location, place)
         return str(found.experiment_id)
 
     def mark(self, experiment: str, name: str, value: str) -> None:
