@@ -1,5 +1,7 @@
 """`mmbsgd ui`: MLflow's dashboard, opened on a study."""
 
+import signal
+import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +36,8 @@ def ui(
     """Look at a study in MLflow's dashboard: its report, its front, every trial. Ctrl-C ends it."""
     from workflows.tracking.server import Server, free_port
 
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background was told to ignore it
     seen = looked_up(study or _latest(home), home, storage)
     where = address_of(seen, mlflow, home)
     chosen = 0 if where.server else free_port(port, PORT)
