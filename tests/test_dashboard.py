@@ -158,7 +158,7 @@ def test_the_study_s_page_tells_of_its_front_with_links_that_work(dashboard, pag
     rows = note.locator("table tbody tr")
     rows.first.wait_for()
     assert rows.count() == len(dashboard.front)
-    numbers = [row.locator("td").nth(1).inner_text() for row in rows.all()]
+    numbers = [row.locator("td").nth(1).inner_text().strip() for row in rows.all()]
     assert numbers == [str(member.number) for member in dashboard.seen.front]
     assert "knee" in note.inner_text()
     addresses = {link.inner_text(): link.get_attribute("href") for link in note.locator("a").all()}

@@ -14,6 +14,7 @@ ROOM = 5000
 """Letters for the table; MLflow keeps 8000 of a note."""
 GAP = "\u00a0\u00a0"
 """MLflow's tables have no space between columns: it is brought along."""
+_RULE = "|---"
 
 
 def note(snapshot: Snapshot, experiment: str, run: str) -> str:
@@ -54,7 +55,7 @@ def _table(snapshot: Snapshot) -> list[str]:
     shown = shown_parameters(front)
     names = ["", "trial", *map(heading, settings.names), *(SYMBOLS.get(name, name) for name in shown)]
     rows = [_row(member, snapshot, shown) for member in front]
-    return [_line(names), _line(["---", *["---:"] * (len(names) - 1)]), *map(_line, rows)]
+    return [_line(names), _RULE * len(names) + "|", *map(_line, rows)]
 
 
 def _row(member: Member, snapshot: Snapshot, shown: list[str]) -> list[str]:
