@@ -101,7 +101,7 @@ def run_of(seen: "Snapshot", where: "Address") -> tuple[str, str]:
     try:
         store = Store(where)
         experiment = store.experiment(experiment_name(seen.study))
-        runs = store.study(experiment, seen.identity)
+        parents, _ = store.runs(experiment, seen.identity)
     except Away as error:
         raise TrackingError(f"MLflow ({where.shown}) does not answer: {error}") from None
-    return experiment, runs[0].id if runs else ""
+    return experiment, parents[0].id if parents else ""

@@ -77,17 +77,13 @@ class Store:
         with self._answering():
             self._client.set_experiment_tag(experiment, name, value)
 
-    def study(self, experiment: str, identity: str) -> list[Kept]:
-        """The study's parent runs, oldest first: there should be one."""
-        return [run for run in self._runs(experiment, identity) if TRIAL not in run.tags]
-
-    def trials(self, experiment: str, identity: str) -> dict[int, list[Kept]]:
-        """The runs of the study's trials by their numbers, oldest first: there should be one of each."""
-        found: dict[int, list[Kept]] = {}
+    def runs(self, experiment: str, identity: str) -> tuple[list[Kept], dict[int, list[Kept]]]:
+        """The study's parent runs and those of its trials by number, oldest first: there should be one of each."""
+        parents: list[Kept] = []
+        trials: dict[int, list[Kept]] = {}
         for run in self._runs(experiment, identity):
-            if TRIAL in run.tags:
-                found.setdefault(int(run.tags[TRIAL]), []).append(run)
-        return found
+            (trials.setdefault(int(run.tags[TRIAL]), []) if TRIAL in run.tags else parents).append(run)
+        return parents, trials
 
     def create(self, experiment: str, run: Run, parent: str | None = None) -> Kept:
         tags = run.tags if parent is None else run.tags | {PARENT: parent}

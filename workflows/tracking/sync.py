@@ -77,12 +77,14 @@ class Sync:
     def _above(self, snapshot: Snapshot) -> Kept:
         """The parent run; where there is doubt, everything is looked up."""
         if self._doubtful or self._parent is None:
-            found = self._store.study(self.experiment, snapshot.identity)
-            first, *others = found or [self._store.create(self.experiment, parent(snapshot, status="RUNNING", note=""))]
+            parents, trials = self._store.runs(self.experiment, snapshot.identity)
+            if not parents:
+                parents = [self._store.create(self.experiment, parent(snapshot, status="RUNNING", note=""))]
+            first, *others = parents
             self._parent, self._trials = first, {}
             for twin in others:
                 self._store.delete(twin.id)
-            for number, runs in self._store.trials(self.experiment, snapshot.identity).items():
+            for number, runs in trials.items():
                 best = next((run for run in runs if run.ended), runs[0])
                 self._trials[number] = best
                 for twin in runs:
