@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := mmbsgd search_spaces workflows tests benchmarks
 
-.PHONY: tune ui test test-uncompiled lint types benchmark clean
+.PHONY: tune ui test test-all test-uncompiled lint types benchmark clean
 
 tune: .venv/installed
 	$(BIN)/mmbsgd tune demo
@@ -12,7 +12,11 @@ tune: .venv/installed
 ui: .venv/installed
 	$(BIN)/mmbsgd ui
 
+# Without the stories that take a minute each, such as a driver killed ten times or every command of the README.
 test: .venv/dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(PYTEST_ARGS)
+
+test-all: .venv/dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 # Numba's machine code is invisible to coverage: the same tests on small inputs, uncompiled.

@@ -14,8 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from mmbsgd.errors import InputError
 from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
-from mmbsgd.portions import Portions, Weighted, Whole
-from mmbsgd.rows import Rows, checked, moments, rows_of
+from mmbsgd.portions import Portions, Weighted, Whole, scale_gamma
+from mmbsgd.rows import checked, rows_of
 from mmbsgd.training import ENGINES, Trainer, Training, Watch
 
 LARGEST_WEIGHT = 1e100
@@ -261,24 +261,6 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return scale_gamma(portions)
 
 
-def scale_gamma(portions: Portions) -> float:
-    """1 / (d * variance of all entries), as in scikit-learn's SVC, without a copy of the data."""
-    total = squares = 0.0
-    entries = 0
-
-    def add(rows: Rows, signed_weights: NDArray[np.float32]) -> None:
-        nonlocal total, squares, entries
-        first, second = moments(rows.values)
-        total, squares = total + first, squares + second
-        entries += len(signed_weights) * portions.width
-
-    portions.visit(range(len(portions)), add)
-    variance = max(squares / entries - (total / entries) ** 2, 0.0)
-    if variance == 0.0:
-        return 1.0
-    return float(min(max(1.0 / (portions.width * variance), 1e-30), 1e30))
-
-
 def _largest(weights: ArrayLike) -> float:
     largest = float(np.max(weights))
     if not 0.0 < largest < LARGEST_WEIGHT:
@@ -289,6 +271,3 @@ def _largest(weights: ArrayLike) -> float:
 def _listed(values: NDArray[Any]) -> str:
     shown = ", ".join(repr(value.item() if isinstance(value, np.generic) else value) for value in values[:10])
     return shown + (", …" if len(values) > 10 else "")
-
-
-__all__ = ["MultiMergeSVC", "scale_gamma"]

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mmbsgd.rows import Rows
+from mmbsgd.rows import Rows, moments
 
 Visitor = Callable[[Rows, NDArray[np.float32]], None]
 
@@ -73,3 +73,21 @@ class Weighted:
         self._portions.visit(
             order, lambda rows, signs: visitor(rows, signs * np.where(signs > 0, second, first).astype(np.float32))
         )
+
+
+def scale_gamma(portions: Portions) -> float:
+    """1 / (d * variance of all entries), as in scikit-learn's SVC, without a copy of the data."""
+    total = squares = 0.0
+    entries = 0
+
+    def add(rows: Rows, signed_weights: NDArray[np.float32]) -> None:
+        nonlocal total, squares, entries
+        first, second = moments(rows.values)
+        total, squares = total + first, squares + second
+        entries += len(signed_weights) * portions.width
+
+    portions.visit(range(len(portions)), add)
+    variance = max(squares / entries - (total / entries) ** 2, 0.0)
+    if variance == 0.0:
+        return 1.0
+    return float(min(max(1.0 / (portions.width * variance), 1e-30), 1e30))

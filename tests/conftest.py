@@ -30,6 +30,10 @@ def pytest_configure(config):
         "markers",
         "compiled_only: left out with NUMBA_DISABLE_JIT=1: too slow, or of servers and browsers that cover nothing",
     )
+    config.addinivalue_line(
+        "markers",
+        "long: a story of a minute in many processes; part of 'make test-all', which CI runs, not of 'make test'",
+    )
     # Without it scikit-learn skips its check of array API input.
     os.environ.setdefault("SCIPY_ARRAY_API", "1")
     if UNCOMPILED:

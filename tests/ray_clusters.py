@@ -117,14 +117,29 @@ class Toy:
     def begin(self, seed):
         """Leaves the file; returns how many were there for the same trial."""
         earlier = sum(other == seed for other, *_ in self.begun())
-        file = Path(self.folder) / uuid.uuid4().hex
-        file.write_text(json.dumps([seed, ray.get_runtime_context().get_node_id(), time.time()]))
-        file.rename(file.with_suffix(".run"))
+        self._leave([seed, ray.get_runtime_context().get_node_id(), time.time()], ".run")
         return earlier
 
-    def nodes(self, since=0.0):
+    def wait(self):
+        """While somebody holds trials up; meanwhile a file says where this one is."""
+        if self.hold.exists():
+            file = self._leave(ray.get_runtime_context().get_node_id(), ".held")
+            while self.hold.exists():
+                time.sleep(0.02)
+            file.unlink()
+
+    def nodes(self):
         """Where trials began."""
-        return {node for _, node, begun in self.begun() if begun >= since}
+        return {node for _, node, _ in self.begun()}
+
+    def held(self):
+        """Where trials wait at this moment."""
+        return {json.loads(file.read_text()) for file in Path(self.folder).glob("*.held")}
+
+    def _leave(self, content, ending):
+        file = Path(self.folder) / uuid.uuid4().hex
+        file.write_text(json.dumps(content))
+        return file.rename(file.with_suffix(ending))
 
     @property
     def hold(self):
@@ -134,8 +149,7 @@ class Toy:
 
 def run_toy(toy, spec):
     first, score = not toy.begin(spec.seed), spec.parameters["x"]
-    while toy.hold.exists():
-        time.sleep(0.02)
+    toy.wait()
     deed = spec.parameters["deed"]
     if deed == "killed" or (deed == "killed once" and first):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -87,6 +87,7 @@ def places(commands, folder):
         yield found
 
 
+@pytest.mark.long
 @quiet
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("commands", sessions(), ids=lambda commands: commands[0])

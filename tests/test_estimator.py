@@ -18,8 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mmbsgd import BudgetedModel, InputError, MultiMergeSVC
-from mmbsgd.estimator import scale_gamma
-from mmbsgd.portions import Whole
+from mmbsgd.portions import Whole, scale_gamma
 from mmbsgd.rows import rows_of
 from mmbsgd.training import Trainer
 

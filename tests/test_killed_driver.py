@@ -12,6 +12,7 @@ from workflows.study.storages import journal_file
 pytestmark = pytest.mark.compiled_only
 
 
+@pytest.mark.long
 def test_ten_times_killed_at_random_moments(board):
     """And looked at in between."""
     moments = random.Random(7)

@@ -1,6 +1,8 @@
 """A study is written to a server that is down, dies, is slow or broken: it is not held up, and nothing is lost or
 doubled afterwards."""
 
+import os
+import threading
 import time
 
 import pytest
@@ -14,6 +16,7 @@ from workflows.errors import TrackingError
 from workflows.tracking import background
 from workflows.tracking.address import address
 from workflows.tracking.background import Background
+from workflows.tracking.sender import converse
 
 pytestmark = [quiet, pytest.mark.compiled_only]
 
@@ -28,6 +31,36 @@ def server(tmp_path_factory):
 def patient(monkeypatch):
     """The command waits as long as a test says, on slow machines too."""
     monkeypatch.setattr(background, "LOOK", PATIENCE)
+
+
+class InThread:
+    """A sender as the driver sees a process of it. It runs here, where everything that it needs is loaded already."""
+
+    def __init__(self):
+        source, driver = os.pipe()
+        ear, mouth = os.pipe()
+        self.stdin, self.stdout = os.fdopen(driver, "wb"), os.fdopen(ear, "rb")
+        self._thread = threading.Thread(target=self._serve, args=(source, mouth))
+        self._thread.start()
+
+    def wait(self, seconds=None):
+        self._thread.join(seconds)
+        assert not self._thread.is_alive()
+
+    def kill(self):
+        self.wait(PATIENCE)
+
+    def _serve(self, source, mouth):
+        try:
+            converse(source, mouth)
+        finally:
+            os.close(source)
+            os.close(mouth)
+
+
+@pytest.fixture
+def in_thread(monkeypatch):
+    monkeypatch.setattr(background, "start_sender", InThread)
 
 
 class Tracked:
@@ -92,7 +125,7 @@ def _experiment(study):
     return MlflowClient(study.where.uri).get_experiment_by_name("mmbsgd/toy").experiment_id
 
 
-def test_a_server_that_is_down_all_the_time_is_one_warning(server, tmp_path):
+def test_a_server_that_is_down_all_the_time_is_one_warning(server, in_thread, tmp_path):
     proxy = Proxy(server.url)
     study = Tracked(tmp_path, proxy.url).run()
     assert study.outcome.progress.complete == 20
@@ -108,7 +141,7 @@ def test_a_server_that_is_down_all_the_time_is_one_warning(server, tmp_path):
     assert_level(server.database, study.seen)
 
 
-def test_a_server_that_goes_away_and_comes_back_has_everything(server, tmp_path):
+def test_a_server_that_goes_away_and_comes_back_has_everything(server, in_thread, tmp_path):
     with Proxy(server.url) as proxy:
         study = Tracked(tmp_path, proxy.url)
 
@@ -127,7 +160,7 @@ def test_a_server_that_goes_away_and_comes_back_has_everything(server, tmp_path)
 
 
 @pytest.mark.parametrize("broken", ["error", "drop"])
-def test_a_server_that_fails_now_and_then_has_everything_once_after_a_sync(server, tmp_path, broken):
+def test_a_server_that_fails_now_and_then_has_everything_once_after_a_sync(server, in_thread, tmp_path, broken):
     """With 'drop', requests are carried out and the answers lost: what makes doubles."""
     with Proxy(server.url, lambda before, kind: broken if before in (0, 3) else "pass") as proxy:
         study = Tracked(tmp_path, proxy.url).run(trials=12)
@@ -138,7 +171,7 @@ def test_a_server_that_fails_now_and_then_has_everything_once_after_a_sync(serve
     assert_level(server.database, study.seen)
 
 
-def test_every_answer_that_makes_a_run_is_lost_and_none_is_doubled(server, tmp_path):
+def test_every_answer_that_makes_a_run_is_lost_and_none_is_doubled(server, in_thread, tmp_path):
     with Proxy(server.url, lambda before, kind: "drop" if kind == "runs/create" else "pass") as proxy:
         study = Tracked(tmp_path, proxy.url).run(trials=6)
         assert study.tracked.reason == "the connection broke off"
@@ -147,7 +180,7 @@ def test_every_answer_that_makes_a_run_is_lost_and_none_is_doubled(server, tmp_p
     assert_level(server.database, study.seen)
 
 
-def test_a_slow_server_is_waited_for(server, tmp_path):
+def test_a_slow_server_is_waited_for(server, in_thread, tmp_path):
     """Five seconds for the answer that nothing can go on without."""
     with Proxy(server.url, lambda before, kind: 5.0 if before == 0 and kind == "runs/create" else 0.05) as proxy:
         study = Tracked(tmp_path, proxy.url).run(trials=5)
@@ -156,7 +189,7 @@ def test_a_slow_server_is_waited_for(server, tmp_path):
     assert_level(server.database, study.seen)
 
 
-def test_what_takes_too_long_is_written_when_the_command_has_ended(server, tmp_path):
+def test_what_takes_too_long_is_written_when_the_command_has_ended(server, in_thread, tmp_path):
     with Proxy(server.url, lambda before, kind: 1.0 if before == 0 and kind == "runs/create" else "pass") as proxy:
         study = Tracked(tmp_path, proxy.url).run(trials=5, patience=0.2, keep=True)
         assert study.tracked.follows

@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmbsgd import InputError, MultiMergeSVC
-from mmbsgd.estimator import scale_gamma
-from mmbsgd.portions import Weighted, Whole
+from mmbsgd.portions import Weighted, Whole, scale_gamma
 from mmbsgd.rows import rows_of
 from mmbsgd.training import Trainer
 

@@ -122,7 +122,7 @@ def test_the_command_survives_a_restart_of_the_server(server, tmp_path):
     assert front[0] == 0, front
     assert PASSWORD not in output + errors + front[1] + front[2]
     assert "SECRET" not in output + errors
-    assert f"front demo --storage postgresql+psycopg://{USER}:***@" in output
+    assert f"front demo --storage 'postgresql+psycopg://{USER}:***@" in output
 
 
 def count_of(connection):

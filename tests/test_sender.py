@@ -1,5 +1,6 @@
 """The process that writes a study to MLflow: killed or left alone, it leaves nothing that cannot be completed."""
 
+import csv
 import os
 import signal
 import sqlite3
@@ -11,6 +12,8 @@ import pytest
 from mlflow_servers import HOST, free_port, silent_port
 from running import PATIENCE, Command, eventually, lines, toy
 from tracked import (
+    Opened,
+    artifact_folder,
     artifacts,
     assert_level,
     assert_published,
@@ -24,11 +27,12 @@ from tracked import (
 from workflows.commands.sync import bring
 from workflows.errors import TrackingError
 from workflows.study.storages import journal_file
+from workflows.tracking import background as waiting
 from workflows.tracking import sender as sending
 from workflows.tracking.address import address
 from workflows.tracking.background import Background
 from workflows.tracking.lock import held
-from workflows.tracking.sender import Orders, serve
+from workflows.tracking.sender import LONGEST_PAUSE, PAUSE, Orders, Sender, pause_after, serve
 from workflows.tracking.store import Away
 
 pytestmark = quiet
@@ -187,7 +191,7 @@ class Script(Orders):
     """Orders that come one after the other, each after a number of pauses."""
 
     def __init__(self, *orders):
-        super().__init__()
+        super().__init__(source=-1)
         self._orders = list(orders)
 
     def next(self, seconds):
@@ -224,7 +228,7 @@ def served(monkeypatch, home, fates, *orders):
     said = []
     first = {"study": "toy", "home": str(home), "storage": None, "address": address(None, home).as_dict()}
     serve(Script(first, *orders), lambda **message: said.append(message))
-    return Scripted.last.acts, [message for message in said if "done" not in message]
+    return Scripted.last.acts, [message for message in said if "total" not in message]
 
 
 FINISHED, NOTHING = {"status": "FINISHED"}, None
@@ -253,6 +257,50 @@ def test_without_a_driver_the_study_counts_as_killed(monkeypatch, tmp_path):
     assert acts[-1] == "KILLED"
 
 
+def test_a_server_gets_a_tenth_of_this_machines_time_while_trials_run():
+    """It may be on this machine. The embedded database is written by the sender itself, which is nice."""
+    assert pause_after(0.0, 2.0, server=True, cores=2) == pytest.approx(8.0)
+    assert pause_after(0.0, 2.0, server=True, cores=64) == PAUSE
+    assert pause_after(0.0, 2.0, server=False, cores=2) == PAUSE
+    assert pause_after(2.0, 0.0, server=False, cores=2) == pytest.approx(8.0)
+    assert pause_after(0.0, 1000.0, server=True, cores=2) == LONGEST_PAUSE
+
+
+def test_the_current_front_is_there_while_the_study_runs(monkeypatch, home):
+    monkeypatch.setattr(sending, "SECONDS_BETWEEN_FRONTS", 0.0)
+    monkeypatch.setattr(sending, "Store", Opened)
+    sender = Sender("made-up", home, None, address(None, home))
+    fronts, looks = [], []
+    for count in (20, 20, 60):
+        seen = made_up(count)
+        sender.bring(seen, "RUNNING")
+        above = assert_level(database_of(home), seen, "RUNNING", earlier=looks)
+        looks.append(seen)
+        folder = artifact_folder(above)
+        assert artifacts(above) == {"pareto.html", "front.csv", "front.parquet"}
+        fronts.append((folder / "front.csv").stat())
+        with (folder / "front.csv").open() as table:
+            numbers = [member["number"] for member in csv.DictReader(table)]
+        assert numbers == [str(member.number) for member in seen.front]
+    assert fronts[0].st_mtime_ns == fronts[1].st_mtime_ns, "it was drawn again without need"
+    assert fronts[1].st_size != fronts[2].st_size
+    sender._sync._store.close()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_to_the_end(monkeypatch, home):
+    monkeypatch.setattr(waiting, "LOOK", 0.5)
+    with silent_port() as port:
+        sender = Background("toy", home, None, address(f"http://{HOST}:{port}", home), lambda *said: None)
+        with sender:
+            sender.start()
+            toy(home, trials=7)
+            tracked = sender.finish(interrupted=False, report=lambda done, total: None, patience=PATIENCE)
+    assert (tracked.done, tracked.total, tracked.follows) == (0, 7, True)
+    assert tracked.waited < PATIENCE
+    sender._process.kill()
+    sender._process.wait()
+
+
 def test_a_study_that_another_process_writes_is_left_to_it(monkeypatch, tmp_path):
     monkeypatch.setattr(sending, "LONGEST_WAIT", 0.0)
     with held(tmp_path, "toy", wait=lambda: False), pytest.raises(TrackingError, match="another process is writing"):
@@ -272,22 +320,18 @@ def test_a_process_that_an_earlier_driver_left_behind_is_waited_for(monkeypatch,
     assert said == [{"experiment": "7", "run": "abc"}]
 
 
-def test_orders_are_lines_and_an_end(monkeypatch):
-    end, begin = os.pipe()
-    saved = os.dup(0)
-    os.dup2(end, 0)
+def test_orders_are_lines_and_an_end():
+    source, driver = os.pipe()
     try:
-        orders = Orders()
+        orders = Orders(source)
         assert orders.next(0.0) is None
-        os.write(begin, b'{"a": 1}\n{"b"')
+        os.write(driver, b'{"a": 1}\n{"b"')
         assert orders.next(PATIENCE) == {"a": 1}
-        os.write(begin, b": 2}\n")
+        os.write(driver, b": 2}\n")
         assert orders.next(PATIENCE) == {"b": 2}
         assert not orders.gone
-        os.close(begin)
+        os.close(driver)
         assert orders.next(PATIENCE) is None
         assert orders.gone
     finally:
-        os.dup2(saved, 0)
-        os.close(saved)
-        os.close(end)
+        os.close(source)

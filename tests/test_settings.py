@@ -8,7 +8,7 @@ from optuna.storages import InMemoryStorage
 from prepared import prepared
 from studies import SETTINGS, SPACE, ledger_in, ledger_of, proposal
 
-from mmbsgd.estimator import scale_gamma
+from mmbsgd.portions import scale_gamma
 from search_spaces import load, parse
 from workflows.data.known import KNOWN
 from workflows.errors import StudyError

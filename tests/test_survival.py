@@ -17,6 +17,7 @@ MOST_AGENTS = 2
 """Idle ones of Ray, which try for more than a minute to tell the others, which are gone, that they are."""
 
 
+@pytest.mark.long
 def test_workers_on_ray_go_with_a_killed_driver_and_the_study_goes_on(board):
     command = (
         "tune",

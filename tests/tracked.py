@@ -229,9 +229,13 @@ def _row_of(value):
     return value.name, None if math.isnan(value.value) else value.value, value.time, value.step
 
 
+def artifact_folder(run):
+    return Path(run.artifacts.removeprefix("file://"))
+
+
 def artifacts(run):
     """Names of the run's files on this machine."""
-    folder = Path(run.artifacts.removeprefix("file://"))
+    folder = artifact_folder(run)
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 

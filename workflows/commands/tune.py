@@ -160,7 +160,7 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
             console.print(f"[yellow]trial {number} failed:[/yellow] {escape(reason)}", soft_wrap=True)
         tracked = outcome.tracked
         if tracked is not None and tracked.reason:
-            has = f"{tracked.done} of {tracked.total} trials" if tracked.total else "nothing of the study yet"
+            has = f"{tracked.done} of {tracked.total} trials" if tracked.done else "nothing of the study yet"
             then = "The rest follows in the background." if tracked.follows else "The rest is kept and can follow."
             lack = f"MLflow ({tracked.where}) has {has}: {tracked.reason}. {then}"
             console.print(escape(lack), style="yellow", soft_wrap=True, highlight=False)

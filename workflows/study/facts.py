@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from mmbsgd.estimator import scale_gamma
+from mmbsgd.portions import scale_gamma
 from search_spaces import Space, shipped
 from workflows.data import PreparedData
 from workflows.data.known import KNOWN, exact_accuracy

@@ -37,13 +37,7 @@ class Background:
         self._away = ""
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "workflows.tracking.sender"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._process = start_sender()
         self._listener.start()
         self._tell(self._order)
 
@@ -103,3 +97,13 @@ class Background:
         assert self._process is not None
         pipe: IO[bytes] = getattr(self._process, name)
         return pipe
+
+
+def start_sender() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "workflows.tracking.sender"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )

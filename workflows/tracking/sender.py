@@ -16,18 +16,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workflows.data.workers import cores
 from workflows.errors import StudyError, TrackingError
-from workflows.report import write_front, write_report
 from workflows.study.facts import reference_of
 from workflows.study.snapshot import Snapshot, snapshot
 from workflows.study.tuning import looked_at
 from workflows.tracking.address import Address
 from workflows.tracking.lock import held, patience
-from workflows.tracking.store import Away, Store
+from workflows.tracking.store import Away, Store, load
 from workflows.tracking.sync import Report, Sync
 
-NICE = 10
+NICE = 19
 """A trial comes first where there are not enough cores."""
+SHARE = 0.1
+"""Of this machine's time that a server is kept at work while trials run: it may be here, and is not nice."""
 PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two looks at the study, and at most between two tries while MLflow is away."""
 TRIES = 2
@@ -43,7 +45,7 @@ class Sender:
         self._study, self._home, self._storage, self._address = study, home, storage, address
         self._sync: Sync | None = None
         self._front: Any = None
-        self._fronts_at = 0.0
+        self._fronts_at = time.monotonic()
 
     @property
     def run(self) -> tuple[str, str]:
@@ -64,6 +66,8 @@ class Sender:
         self._sync.bring(seen, status, report)
         best = [(member.number, member.values) for member in seen.front]
         if status == "RUNNING" and best != self._front and time.monotonic() - self._fronts_at > SECONDS_BETWEEN_FRONTS:
+            from workflows.report import write_front  # drawing is loaded when there is something to draw
+
             with tempfile.TemporaryDirectory(prefix="mmbsgd-front-") as folder:
                 write_front(seen, Path(folder), reference=reference_of(seen.settings))
                 self._sync.upload(Path(folder))
@@ -74,6 +78,8 @@ class Sender:
         self.bring(seen, status, report)
         assert self._sync is not None
         if not self._sync.reported(seen):
+            from workflows.report import write_report
+
             with tempfile.TemporaryDirectory(prefix="mmbsgd-report-") as folder:
                 write_report(seen, Path(folder), reference=reference_of(seen.settings))
                 self._sync.upload_report(seen, Path(folder))
@@ -83,8 +89,8 @@ class Sender:
 class Orders:
     """Lines from the driver."""
 
-    def __init__(self) -> None:
-        self._text = b""
+    def __init__(self, source: int) -> None:
+        self._source, self._text = source, b""
         self.gone = False
 
     def next(self, seconds: float) -> dict[str, Any] | None:
@@ -92,12 +98,18 @@ class Orders:
         until = time.monotonic() + seconds
         while b"\n" not in self._text and not self.gone:
             left = until - time.monotonic()
-            if left <= 0 or not select.select([0], [], [], left)[0]:
+            if left <= 0 or not select.select([self._source], [], [], left)[0]:
                 return None
-            received = os.read(0, 1 << 16)
+            received = os.read(self._source, 1 << 16)
             self._text, self.gone = self._text + received, not received
         line, _, self._text = self._text.partition(b"\n")
         return json.loads(line) if line else None
+
+
+def pause_after(looking: float, writing: float, *, server: bool, cores: int) -> float:
+    """Seconds until the next look: looking at a large study takes a while, and a server is not to take the cores."""
+    rest = writing * (1 / (SHARE * cores) - 1) if server else 0.0
+    return min(max(PAUSE, 4 * looking, rest), LONGEST_PAUSE)
 
 
 def serve(orders: Orders, say: Say) -> None:
@@ -105,32 +117,49 @@ def serve(orders: Orders, say: Say) -> None:
     if first is None:
         return
     storage, home = first["storage"], Path(first["home"])
-    sender = Sender(first["study"], home, storage, Address(**first["address"]))
+    where = Address(**first["address"])
+    load(where)
+    sender = Sender(first["study"], home, storage, where)
     failures, end = 0, None
     with held(home, first["study"], wait=patience(LONGEST_WAIT)):
         while True:
             began = time.monotonic()
             seen = sender.look()
-            pause = max(PAUSE, 4 * (time.monotonic() - began))  # looking at a large study takes a while
+            looked = time.monotonic()
             try:
                 if seen is not None:
+                    say(total=len(seen.trials))
                     act, status = (sender.bring, "RUNNING") if end is None else (sender.finish, end["status"])
                     act(seen, status, lambda done, total: say(done=done, total=total))
+                pause = pause_after(looked - began, time.monotonic() - looked, server=where.server, cores=cores())
                 if failures >= TRIES:
                     say(back=True)
                 failures = 0
             except (Away, TrackingError, OSError) as error:
                 failures += 1
-                pause = PAUSE * 2 ** (failures - 1)
+                pause = min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE)
                 if failures == TRIES:
                     say(away=str(error))
             if end is not None and not failures:
                 return say(experiment=sender.run[0], run=sender.run[1]) if seen is not None else None
             if end is not None and failures >= TRIES:
                 return None  # what is missing follows later
-            end = end or orders.next(min(pause, LONGEST_PAUSE))
+            end = end or orders.next(pause)
             if end is None and orders.gone:
                 end = {"status": "KILLED"}
+
+
+def converse(source: int, output: int) -> None:
+    """With the driver, whose orders come from a pipe and who hears through another one."""
+
+    def say(**message: Any) -> None:
+        with suppress(BrokenPipeError):  # the driver is gone; what is left is written all the same
+            os.write(output, json.dumps(message).encode() + b"\n")
+
+    try:
+        serve(Orders(source), say)
+    except TrackingError as error:
+        say(away=str(error))
 
 
 def main() -> None:
@@ -138,15 +167,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which says when to end
     output = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not ours
-
-    def say(**message: Any) -> None:
-        with suppress(BrokenPipeError):  # the driver is gone; what is left is written all the same
-            os.write(output, json.dumps(message).encode() + b"\n")
-
-    try:
-        serve(Orders(), say)
-    except TrackingError as error:
-        say(away=str(error))
+    converse(0, output)
 
 
 if __name__ == "__main__":

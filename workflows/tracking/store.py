@@ -42,12 +42,17 @@ class Kept:
     metrics: dict[str, float]
 
 
+def load(where: Address) -> Any:
+    """MLflow, which reads its settings when it is imported; that takes seconds."""
+    where.use()
+    import mlflow
+
+    return mlflow
+
+
 class Store:
     def __init__(self, where: Address) -> None:
-        where.use()
-        # Only now: MLflow reads its settings when it is imported, which takes seconds.
-        import mlflow
-
+        mlflow = load(where)
         self.address = where
         with self._answering():
             if where.exists or not where.uri.startswith(("sqlite", "http")):
