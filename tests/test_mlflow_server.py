@@ -75,7 +75,8 @@ class Tracked:
         with sender:
             sender.start()
             self.outcome = toy(self.home, self.storage, **options)
-            self.tracked = sender.finish(interrupted=False, report=lambda done, total: None, patience=patience)
+            trials = self.outcome.progress.done
+            self.tracked = sender.finish(trials, interrupted=False, report=lambda *_: None, patience=patience)
         if not keep:
             sender._process.kill()
         sender._process.wait(PATIENCE)

@@ -68,7 +68,7 @@ def test_a_killed_sender_is_no_harm_to_the_study_and_is_made_up_for(home, runs):
     with sender:
         sender.start()
         outcome = toy(home, trials=40, events={20: kill})
-        tracked = sender.finish(interrupted=False, report=lambda done, total: None)
+        tracked = sender.finish(40, interrupted=False, report=lambda done, total: None)
     assert outcome.progress.complete == 40
     assert tracked.reason == "the process that writes it broke down"
     assert warnings == []
@@ -228,7 +228,7 @@ def served(monkeypatch, home, fates, *orders):
     said = []
     first = {"study": "toy", "home": str(home), "storage": None, "address": address(None, home).as_dict()}
     serve(Script(first, *orders), lambda **message: said.append(message))
-    return Scripted.last.acts, [message for message in said if "total" not in message]
+    return Scripted.last.acts, [message for message in said if "done" not in message]
 
 
 FINISHED, NOTHING = {"status": "FINISHED"}, None
@@ -294,7 +294,7 @@ def test_a_server_that_says_nothing_is_not_waited_for_to_the_end(monkeypatch, ho
         with sender:
             sender.start()
             toy(home, trials=7)
-            tracked = sender.finish(interrupted=False, report=lambda done, total: None, patience=PATIENCE)
+            tracked = sender.finish(7, interrupted=False, report=lambda done, total: None, patience=PATIENCE)
     assert (tracked.done, tracked.total, tracked.follows) == (0, 7, True)
     assert tracked.waited < PATIENCE
     sender._process.kill()

@@ -138,7 +138,8 @@ class Ready:
         sender = Background(self.study, job.home, job.storage, where, watcher.tracking_away)
         with sender:
             outcome = self._tune(watcher, job.environment | {TRACKING: where.shown}, sender.start)
-            return replace(outcome, tracked=sender.finish(interrupted=outcome.interrupted, report=watcher.tracking))
+            trials, interrupted = outcome.progress.done, outcome.interrupted
+            return replace(outcome, tracked=sender.finish(trials, interrupted=interrupted, report=watcher.tracking))
 
     def _tune(self, watcher: Watcher, environment: dict[str, str], begin: Callable[[], None]) -> Outcome:
         """begin: called when the study is ours."""

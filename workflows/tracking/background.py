@@ -42,24 +42,26 @@ class Background:
         self._tell(self._order)
 
     def finish(
-        self, *, interrupted: bool, report: Callable[[int, int], None], patience: float = PATIENCE
+        self, trials: int, *, interrupted: bool, report: Callable[[int, int], None], patience: float = PATIENCE
     ) -> Tracked | None:
-        """Waits until MLflow has everything, does not answer, or will take too long."""
+        """Waits until MLflow has all trials, does not answer, or will take too long."""
         if self._process is None:
             return None
         began, first = time.monotonic(), self._done
         self._tell({"status": "KILLED" if interrupted else "FINISHED"})
         while self._listener.is_alive():
-            spent, missing = time.monotonic() - began, self._total - self._done
+            total = max(trials, self._total)  # it may not have looked at the study for a while
+            spent, missing = time.monotonic() - began, total - self._done
             pace = (self._done - first) / spent
             needed = (missing / pace if pace else math.inf) if missing and spent > LOOK else 0.0
             if spent + needed > patience:
                 break
             self._listener.join(0.1)
-            report(self._done, self._total)
+            report(self._done, total)
         if not self._listener.is_alive():
             self._process.wait()
-        tracked = Tracked(self._where.shown, self._done, self._total, waited=time.monotonic() - began)
+        total = max(trials, self._total)
+        tracked = Tracked(self._where.shown, self._done, total, waited=time.monotonic() - began)
         if self._run:
             return replace(tracked, page=study_page(self._where.uri, *self._run) if self._where.server else "")
         if self._listener.is_alive():

@@ -27,7 +27,6 @@ from workflows.tracking.store import Away, Store, load
 from workflows.tracking.sync import Report, Sync
 
 NICE = 19
-"""A trial comes first where there are not enough cores."""
 SHARE = 0.1
 """Of this machine's time that a server is kept at work while trials run: it may be here, and is not nice."""
 PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -128,7 +127,6 @@ def serve(orders: Orders, say: Say) -> None:
             looked = time.monotonic()
             try:
                 if seen is not None:
-                    say(total=len(seen.trials))
                     act, status = (sender.bring, "RUNNING") if end is None else (sender.finish, end["status"])
                     act(seen, status, lambda done, total: say(done=done, total=total))
                 pause = pause_after(looked - began, time.monotonic() - looked, server=where.server, cores=cores())
@@ -162,8 +160,20 @@ def converse(source: int, output: int) -> None:
         say(away=str(error))
 
 
-def main() -> None:
+def give_way() -> None:
+    """A trial comes first where there are not enough cores, though Ray's workers are nice themselves.
+
+    Linux shares time between sessions before it looks at processes: how nice a session is, is said apart.
+    """
     os.nice(NICE)
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with suppress(OSError), open("/proc/self/autogroup", "w") as session:
+        session.write(str(NICE))
+
+
+def main() -> None:
+    give_way()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which says when to end
     output = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not ours

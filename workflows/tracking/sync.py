@@ -32,6 +32,7 @@ class Sync:
         self._trials: dict[int, Kept] = {}
         self._view = ""
         self._doubtful = True  # what MLflow has is to be looked up
+        self._made = False  # a run, whose twin may turn up late
 
     @property
     def run(self) -> str:
@@ -52,9 +53,11 @@ class Sync:
             raise
 
     def check(self, snapshot: Snapshot) -> None:
-        """Looks up what MLflow has, and clears away what is there twice."""
-        self._doubtful = True
-        self._above(snapshot)
+        """Looks up what MLflow has if anything was made, and clears away what is there twice."""
+        if self._made:
+            self._doubtful = True
+            self._above(snapshot)
+            self._made = False
 
     def reported(self, snapshot: Snapshot) -> bool:
         """Whether the report is there, and says what the study says now."""
@@ -79,6 +82,7 @@ class Sync:
         if self._doubtful or self._parent is None:
             parents, trials = self._store.runs(self.experiment, snapshot.identity)
             if not parents:
+                self._made = True
                 parents = [self._store.create(self.experiment, parent(snapshot, status="RUNNING", note=""))]
             first, *others = parents
             self._parent, self._trials = first, {}
@@ -112,6 +116,8 @@ class Sync:
         best = {member.number for member in snapshot.front}
         done = len(snapshot.trials) - len(missing)
         report(done, len(snapshot.trials))
+
+        self._made = self._made or bool(missing)
 
         def send(trial: Ended) -> None:
             nonlocal done
