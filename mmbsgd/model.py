@@ -1,6 +1,6 @@
 """BudgetedModel: what a trained model is; decide, save, load.
 
-    f(x) = sum_j alpha_j exp(-gamma ||s_j - x||^2) + b
+    f(x) = sum_j alpha_j exp(-gamma ||s_j - x'||^2) + b,  x' = x, or x as the model's scaling makes it
 
 The file is one Arrow IPC file: a record batch of (coefficient, support vector) rows, everything else in the schema's
 metadata. It holds no code and no pickle, so that loading one cannot run anything.
@@ -11,7 +11,7 @@ import json
 import math
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from mmbsgd.errors import InputError, ModelFileError
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.lanes import LANES
-from mmbsgd.rows import checked, rows_of, span, squared_norm
+from mmbsgd.rows import checked, is_sparse, rows_of, span, squared_norm
+from mmbsgd.scaling import Scaling
 from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, place, set_norm
 
 FORMAT = "mmbsgd.BudgetedModel"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_READABLE = ("1", "2")
+"""1 had no scaling."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,8 @@ class BudgetedModel:
     gamma: float
     classes: tuple[Any, Any] = (-1, 1)
     metadata: dict[str, Any] = field(default_factory=dict)
+    scaling: Scaling | None = None
+    """What is done to raw rows first; None: it takes rows as its support vectors are."""
 
     def __post_init__(self) -> None:
         vectors = np.array(self.support_vectors, dtype=np.float32, order="C", ndmin=2)
@@ -51,6 +55,10 @@ class BudgetedModel:
             raise InputError(f"gamma={self.gamma!r} must be above zero and bias={self.bias!r} a number")
         if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
             raise InputError(f"classes={self.classes!r} must be two different labels")
+        if self.scaling is not None and self.scaling.method == "none":
+            object.__setattr__(self, "scaling", None)
+        if self.scaling is not None and self.scaling.width not in (None, vectors.shape[1]):
+            raise InputError(f"the scaling is for {self.scaling.width} features, not {vectors.shape[1]}")
         for name, array in (("support_vectors", vectors), ("coefficients", coefficients)):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
@@ -59,12 +67,18 @@ class BudgetedModel:
     def width(self) -> int:
         return int(self.support_vectors.shape[1])
 
+    def without_scaling(self) -> "BudgetedModel":
+        """The same model for rows that are scaled already."""
+        return replace(self, scaling=None)
+
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """f(x) of every row of a dense or CSR matrix; positive for classes[1]."""
-        matrix = _single(matrix.tocsr() if issparse(matrix) else np.asarray(matrix))
+        matrix = matrix.tocsr() if hasattr(matrix, "tocsr") else np.asarray(matrix)
         if matrix.ndim != 2 or matrix.shape[1] != self.width:
             raise InputError(f"this model takes rows of {self.width} features; these have shape {matrix.shape}")
-        rows = rows_of(checked(matrix))
+        if self.scaling is not None:
+            matrix = self.scaling.apply(matrix)
+        rows = rows_of(checked(_single(matrix)))
         out = np.empty(matrix.shape[0], np.float32)
         margins(rows, 0, self._support, tile_for(rows), out)
         return out.astype(np.float64) * self._unit + self.bias
@@ -106,6 +120,7 @@ class BudgetedModel:
             "gamma": float(self.gamma).hex(),
             "classes": [_plain(value) for value in self.classes],
             "metadata": self.metadata,
+            "scaling": None if self.scaling is None else self.scaling.as_dict(),
         }
         written = json.dumps(header)
         schema = batch.schema.with_metadata(
@@ -148,9 +163,9 @@ class BudgetedModel:
         if metadata.get(b"format") != FORMAT.encode():
             raise ModelFileError(f"{path} is an Arrow file, but not a model: save one with BudgetedModel.save")
         version = metadata.get(b"version", b"").decode(errors="replace")
-        if version != str(FORMAT_VERSION):
+        if version not in _READABLE:
             raise ModelFileError(
-                f"{path} has format version {version or 'unknown'}; this mmbsgd reads version {FORMAT_VERSION}: "
+                f"{path} has format version {version or 'unknown'}; this mmbsgd reads {' and '.join(_READABLE)}: "
                 "upgrade mmbsgd or save the model again with this version"
             )
         try:
@@ -170,6 +185,7 @@ class BudgetedModel:
                 gamma=float.fromhex(header["gamma"]),
                 classes=tuple(header["classes"]),
                 metadata=header["metadata"],
+                scaling=Scaling(**header["scaling"]) if header.get("scaling") else None,
             )
         except (pa.ArrowException, KeyError, TypeError, AttributeError, OSError) as error:
             raise ModelFileError(f"{path} is damaged: {error}") from None
@@ -190,7 +206,7 @@ def _single(matrix: Any) -> Any:
     """Float32, C-ordered; values too large for it become infinite, which `checked` reports."""
     with np.errstate(over="ignore"):
         narrow = matrix.astype(np.float32, copy=False)
-    return narrow if issparse(narrow) else np.ascontiguousarray(narrow)
+    return narrow if is_sparse(narrow) else np.ascontiguousarray(narrow)
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from mmbsgd._compile import kernel
 from mmbsgd.errors import InputError
@@ -33,13 +32,18 @@ class Span(NamedTuple):
     length: int
 
 
+def is_sparse(matrix: Any) -> bool:
+    """Whether it is one of SciPy's CSR matrices, without SciPy: a deployed model may do without."""
+    return hasattr(matrix, "indptr")
+
+
 def rows_of(matrix: Any) -> Rows:
     """A view of a C-ordered dense or a canonical CSR float32 matrix.
 
     Values are never copied. 64-bit feature numbers, as scikit-learn's LIBSVM reader makes them, are narrowed: that is
     sooner done than compiling every kernel a second time.
     """
-    if issparse(matrix):
+    if is_sparse(matrix):
         starts = matrix.indptr.astype(np.int64, copy=False)
         features = matrix.indices.astype(np.int32, copy=False)
         return Rows(_frozen(matrix.data), _frozen(features), _frozen(starts), matrix.shape[1])
@@ -50,10 +54,10 @@ def rows_of(matrix: Any) -> Rows:
 
 def checked(matrix: Any) -> Any:
     """The same matrix, CSR with ascending features and none twice (a copy only where it is not so); values in range."""
-    if issparse(matrix) and not matrix.has_canonical_format:
+    if is_sparse(matrix) and not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    values = matrix.data if issparse(matrix) else matrix
+    values = matrix.data if is_sparse(matrix) else matrix
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))  # NaN if one is NaN
     if not largest <= LARGEST_VALUE:
         raise InputError(

@@ -264,10 +264,14 @@ def test_training_on_a_prepared_folder_saves_the_model_that_fit_portions_makes(r
     assert saved.classes == ("bad", "good")
     assert saved.metadata["data"] == data.manifest.fingerprint
     assert saved.metadata["features"] == ["f0", "f1", "f2", "f3"]
-    assert saved.metadata["scaling"]["method"] == "standard"
-    assert saved.metadata["scaling"]["factor"] == data.manifest.scaling.factor
-    scores, codes = data.split("validation").decide(saved)
+    assert saved.scaling.method == "standard"
+    assert saved.scaling.factor.tolist() == data.manifest.scaling.factor
+    scores, codes = data.split("validation").decide(saved.without_scaling())
     assert f"{np.mean((scores > 0) == codes):.2%}" in output
+    rows = np.sort(
+        np.concatenate([data.split(name).decide(saved.without_scaling())[0] for name in data.manifest.splits])
+    )
+    np.testing.assert_allclose(np.sort(saved.decision_function(matrix)), rows, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A trained model: immutable, decides like the naive sum, and survives a file bit for bit or not at all."""
 
 import dataclasses
+import json
 import os
 import pickle
 import subprocess
@@ -17,6 +18,14 @@ from scipy.sparse import coo_matrix, csr_matrix
 
 from mmbsgd import BudgetedModel, InputError, ModelFileError
 from mmbsgd.model import FORMAT, FORMAT_VERSION
+from mmbsgd.model import _fingerprint as fingerprint
+from mmbsgd.scaling import Scaling
+
+SCALINGS = [
+    Scaling("minmax", np.array([0.5, -1e6, 3.0]), np.array([2.0, 1e-6, 0.25])),
+    Scaling("standard", np.zeros(3), np.array([1e3, 0.1, 1.0])),
+    Scaling("unit"),
+]
 
 
 def model_of(seed=0, vectors=5, width=3, **options):
@@ -34,6 +43,7 @@ def assert_same_bits(left, right):
     assert float(left.gamma).hex() == float(right.gamma).hex()
     assert left.classes == right.classes
     assert left.metadata == right.metadata
+    assert (left.scaling and left.scaling.as_dict()) == (right.scaling and right.scaling.as_dict())
 
 
 @pytest.fixture
@@ -83,6 +93,69 @@ def test_a_model_without_vectors_answers_its_bias():
     model = BudgetedModel(np.empty((0, 4), np.float32), [], 0.25, 1.0)
     assert model.width == 4
     assert np.array_equal(model.decision_function(np.ones((2, 4))), [0.25, 0.25])
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=lambda scaling: scaling.method)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_model_with_a_scaling_takes_raw_rows(scaling, sparse, tmp_path):
+    raw = np.random.default_rng(0).normal(size=(9, 3))
+    rows = csr_matrix(raw) if sparse else raw
+    model = model_of(scaling=scaling)
+    bare = model.without_scaling()
+    assert bare.scaling is None
+    np.testing.assert_array_equal(model.decision_function(rows), bare.decision_function(scaling.apply(rows)))
+    model.save(tmp_path / "model.arrow")
+    loaded = BudgetedModel.load(tmp_path / "model.arrow")
+    assert_same_bits(loaded, model)
+    np.testing.assert_array_equal(loaded.decision_function(rows), model.decision_function(rows))
+
+
+def test_large_raw_values_are_scaled_before_they_are_narrowed():
+    """Float32 would round them to the same number."""
+    raw = 1.7e9 + np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
+    model = model_of(scaling=Scaling("standard", np.full(3, 1.7e9), np.ones(3)))
+    expected = model.without_scaling().decision_function(raw - 1.7e9)
+    np.testing.assert_array_equal(model.decision_function(raw), expected)
+
+
+def test_a_scaling_that_does_nothing_is_none_and_one_of_another_width_is_refused():
+    assert model_of(scaling=Scaling("none")).scaling is None
+    with pytest.raises(InputError, match="for 2 features, not 3"):
+        model_of(scaling=Scaling("minmax", np.zeros(2), np.ones(2)))
+
+
+@pytest.mark.parametrize(
+    ("method", "numbers"),
+    [
+        ("often", {}),
+        ("minmax", {}),
+        ("unit", {"shift": np.ones(3), "factor": np.ones(3)}),
+        ("minmax", {"shift": np.array([np.nan]), "factor": np.ones(1)}),
+    ],
+)
+def test_a_scaling_that_makes_no_sense_is_refused(method, numbers):
+    with pytest.raises(InputError, match="scaling"):
+        Scaling(method, **numbers)
+
+
+def test_a_model_is_loaded_and_asked_without_scipy_and_scikit_learn(saved):
+    code = (
+        "import sys; sys.modules['scipy'] = sys.modules['sklearn'] = None; import numpy as np; "
+        "from mmbsgd import BudgetedModel; print(BudgetedModel.load(sys.argv[1]).predict(np.zeros((1, 3)))[0])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, saved], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() in ("no", "yes"), done.stderr
+
+
+def test_a_file_of_the_first_version_is_read(saved, tmp_path):
+    model = model_of()
+    with pa.OSFile(str(saved)) as file:
+        header = json.loads(pa.ipc.open_file(file).schema.metadata[b"model"])
+    del header["scaling"]
+    written = json.dumps(header)
+    sha256 = fingerprint(written.encode(), model.coefficients, model.support_vectors)
+    rewritten(saved, tmp_path / "old", version="1", model=written, sha256=sha256)
+    assert_same_bits(BudgetedModel.load(tmp_path / "old"), model)
 
 
 def test_threads_share_a_model():

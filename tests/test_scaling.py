@@ -11,7 +11,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import MinMaxScaler, StandardScaler, normalize
 
-from workflows.data.scaling import METHODS, Moments, Scaling
+from mmbsgd.scaling import METHODS, Scaling
+from workflows.data.scaling import Moments, learn
 from workflows.errors import DataError
 
 SCALERS = {"minmax": MinMaxScaler, "standard": StandardScaler}
@@ -26,7 +27,7 @@ def measurements(seed, rows=60, density=1.0):
 
 
 def learnt(method, *parts, sparse=False):
-    return Scaling.learn(method, (Moments.of(csr_array(part) if sparse else part) for part in parts), sparse=sparse)
+    return learn(method, (Moments.of(csr_array(part) if sparse else part) for part in parts), sparse=sparse)
 
 
 def assert_same_moments(left, right):

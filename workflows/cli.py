@@ -13,6 +13,7 @@ from mmbsgd._version import __version__
 from mmbsgd.errors import MmbsgdError
 from workflows.commands import data
 from workflows.commands.console import console
+from workflows.commands.export import export
 from workflows.commands.front import front
 from workflows.commands.spaces import spaces
 from workflows.commands.sync import sync
@@ -46,6 +47,11 @@ app.command(
 app.command(
     epilog="Examples:\n\n  mmbsgd front demo\n\n  mmbsgd front demo --html report.html\n\n  mmbsgd front demo --json"
 )(front)
+app.command(
+    epilog="Examples:\n\n  mmbsgd export demo\n\n"
+    "  mmbsgd export demo --min-accuracy 0.9 --format native,onnx,c --out board-model\n\n"
+    "  mmbsgd export demo --pick most-accurate --format mlflow --register board --alias champion"
+)(export)
 app.command(
     epilog="Examples:\n\n  mmbsgd ui\n\n  mmbsgd ui adult --port 8080\n\n"
     "  mmbsgd ui adult --tracking-uri http://mlflow.example.org:5000"

@@ -21,3 +21,7 @@ class TrackingError(MmbsgdError):
 
 class TrackingBusy(TrackingError):
     """Another process is writing the same study to MLflow."""
+
+
+class ExportError(MmbsgdError):
+    """A model cannot be written as asked."""

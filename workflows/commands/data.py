@@ -6,6 +6,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from mmbsgd.scaling import Method
 from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Request
 from workflows.data import prepare as run
@@ -13,7 +14,6 @@ from workflows.data.known import FOLDER_VARIABLE, KNOWN, known_set, request
 from workflows.data.manifest import FILE, Manifest
 from workflows.data.places import place
 from workflows.data.request import LayoutChoice
-from workflows.data.scaling import Method
 from workflows.data.sources import DEMO_ROWS, Kind
 
 app = typer.Typer(no_args_is_help=True, help="Known data sets, and what is in a prepared one.")

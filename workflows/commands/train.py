@@ -1,6 +1,7 @@
 """`mmbsgd train`: one model, no study."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,13 +86,7 @@ def train(
         console.print(f"[dim]No model can be right on the {NOISE:.0%} of rows whose labels are noise.[/dim]")
     if out is not None:
         _save(out, estimator.model_, prepared)
-        console.print(f"The model is in {out}.", soft_wrap=True)
-        if prepared.manifest.scaling.method != "none":
-            console.print(
-                f"[dim]It takes rows scaled as the prepared ones are ({prepared.manifest.scaling.method}); the numbers "
-                "for that are in its metadata.[/dim]",
-                soft_wrap=True,
-            )
+        console.print(f"The model is in {out}; it takes rows as they come, before any scaling.", soft_wrap=True)
 
 
 class _Watched:
@@ -158,18 +153,10 @@ def _held_out(data: PreparedData, training: Split) -> list[str]:
 
 
 def _save(out: Path, model: "BudgetedModel", data: PreparedData) -> None:
-    from mmbsgd import BudgetedModel
-
     manifest = data.manifest
-    about = {
-        "data": manifest.fingerprint,
-        "features": manifest.features,
-        "scaling": manifest.scaling.model_dump(mode="json"),
-    }
+    about = {"data": manifest.fingerprint, "features": manifest.features}
     try:
-        BudgetedModel(
-            model.support_vectors, model.coefficients, model.bias, model.gamma, model.classes, metadata=about
-        ).save(out)
+        replace(model, metadata=about, scaling=manifest.scaling.scaling()).save(out)
     except OSError as error:
         raise DataError(f"cannot write {out}: {error.strerror}") from None
 

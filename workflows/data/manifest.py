@@ -9,8 +9,8 @@ import xxhash
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from mmbsgd._version import __version__
+from mmbsgd.scaling import Method, Scaling
 from workflows.data.places import Place
-from workflows.data.scaling import Method, Scaling
 from workflows.errors import DataError
 
 FILE = "manifest.json"

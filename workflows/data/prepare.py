@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from mmbsgd.rows import LARGEST_VALUE
+from mmbsgd.scaling import Scaling
 from workflows.data import partitions, sources
 from workflows.data.blocks import Kept, Summary, block_of
 from workflows.data.gathering import Gathering
@@ -25,7 +26,7 @@ from workflows.data.manifest import HELD_OUT, Manifest, PartitionRecord, Scaling
 from workflows.data.places import Place, place
 from workflows.data.plan import Plan, Staged, gatherings, make_plan
 from workflows.data.request import Request
-from workflows.data.scaling import Moments, Scaling, needs_moments
+from workflows.data.scaling import Moments, learn, needs_moments
 from workflows.data.target import Target, writing
 from workflows.data.workers import RayTasks, Threads, Workers
 from workflows.errors import DataError
@@ -166,7 +167,7 @@ def _learn(plan: Plan, workers: Workers, progress: Progress) -> Scaling:
             progress("learning the scaling", done, total)
             yield moments
 
-    return Scaling.learn(method, parts(), sparse=plan.layout == "sparse")
+    return learn(method, parts(), sparse=plan.layout == "sparse")
 
 
 def _moments(gathering: Gathering) -> Moments:

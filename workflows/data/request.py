@@ -5,9 +5,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from mmbsgd.scaling import METHODS, Method
 from workflows.data import sources
 from workflows.data.labelled import Label, listed, plain_label
-from workflows.data.scaling import METHODS, Method, needs_moments
+from workflows.data.scaling import needs_moments
 from workflows.errors import DataError
 
 LayoutChoice = Literal["auto", "dense", "sparse"]

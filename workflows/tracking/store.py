@@ -133,10 +133,29 @@ class Store:
         with self._answering():
             return {file.path for file in self._client.list_artifacts(run)}
 
-    def upload(self, run: str, folder: Path) -> None:
+    def upload(self, run: str, folder: Path, below: str | None = None) -> None:
         """The folder's content; files of the same names are replaced."""
         with self._answering():
-            self._client.log_artifacts(run, str(folder))
+            self._client.log_artifacts(run, str(folder), below)
+
+    def log_model(self, experiment: str, run: str, name: str, arguments: dict[str, Any], register: str | None) -> str:
+        """Logs a model to the run, which goes on as it was; the version that it is registered as, if it shall be."""
+        import mlflow
+        from mlflow.models import Model
+
+        with self._answering():
+            mlflow.set_tracking_uri(self.address.uri)
+            mlflow.set_registry_uri(self.address.uri)
+            mlflow.set_experiment(experiment_id=experiment)
+            made = Model.log(None, mlflow.pyfunc, name=name, run_id=run, registered_model_name=register, **arguments)
+        return str(made.registered_model_version or "")
+
+    def describe_version(self, name: str, version: str, text: str, alias: str | None) -> None:
+        """What the page of a registered model's version says, and the alias that leads to it."""
+        with self._answering():
+            self._client.update_model_version(name, version, text)
+            if alias:
+                self._client.set_registered_model_alias(name, alias, version)
 
     def each(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
         """Several at once where waiting is most of the work; stops at the first that fails."""

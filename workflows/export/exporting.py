@@ -1,0 +1,219 @@
+"""From a study to a folder of files that answer alike: choose, refit, test once, write, check, tell."""
+
+import os
+import secrets
+import shlex
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import xxhash
+
+from mmbsgd import BudgetedModel
+from mmbsgd.scaling import Scaling
+from workflows.data import PreparedData
+from workflows.data.partitions import Partition
+from workflows.data.resolve import open_data
+from workflows.data.sources import DEMO_ROWS
+from workflows.errors import ExportError, StudyError
+from workflows.export import c_source, libsvm_model, mlflow_model, native, onnx_graph
+from workflows.export.card import PICTURE, card
+from workflows.export.check import Checked, check
+from workflows.export.choice import ANY, Choice, Limits, Pick, choose
+from workflows.export.once import Tested, look_once
+from workflows.export.refit import SEEDS, TEST, Keep, Refitted, refit
+from workflows.study.facts import reference_of
+from workflows.study.snapshot import OPTIONS, Snapshot
+from workflows.trial import score_of
+
+Format = Literal["native", "onnx", "libsvm", "mlflow", "c"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+CARD = "model-card.md"
+CHECKED_ROWS = 1000
+Report = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    out: Path
+    formats: tuple[Format, ...] = ("native", "onnx")
+    pick: Pick | None = None
+    trial: int | None = None
+    limits: Limits = ANY
+    keep: Keep = "median"
+    seeds: int = SEEDS
+    again: bool = False
+    """The test rows may be used though they were."""
+    replace: bool = False
+    """A folder of that name may be replaced."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.formats if name not in FORMATS]
+        if unknown or not self.formats:
+            raise ExportError(f"--format {','.join(unknown)!r}: the formats are {', '.join(FORMATS)}")
+
+
+@dataclass(frozen=True)
+class Exported:
+    folder: Path
+    choice: Choice
+    refitted: Refitted
+    tested: Tested | None
+    model: BudgetedModel
+    checked: dict[str, Checked]
+    files: dict[str, list[str]]
+    card: str
+    example: Any = field(repr=False, default=None)
+    """Some raw rows."""
+
+
+def export(seen: Snapshot, home: Path, storage: str | None, request: Request, report: Report) -> Exported:
+    choice = choose(seen, pick=request.pick, trial=request.trial, limits=request.limits)
+    _check_free(request)
+    data = data_of(seen, home, report)
+    settings = seen.settings
+    refitted = refit(
+        data, choice.member.parameters, settings.metric, keep=request.keep, seeds=request.seeds, report=report
+    )
+    tested = None
+    if TEST in data.manifest.splits:
+        tested = look_once(
+            seen.study,
+            home,
+            storage,
+            trial=choice.member.number,
+            model=fingerprint(refitted.model),
+            score=lambda: score_of(settings.metric, *data.split(TEST).decide(refitted.model)),
+            again=request.again,
+        )
+    about = {
+        "study": seen.study,
+        "trial": choice.member.number,
+        "data": data.manifest.fingerprint,
+        "features": data.manifest.features,
+        "parameters": choice.member.parameters,
+        "test": None if tested is None else {settings.metric: tested.score},
+    }
+    model = replace(refitted.model, metadata=about, scaling=data.manifest.scaling.scaling())
+    return _written(seen, request, choice, refitted, tested, model, some_rows(data, model.scaling), report)
+
+
+def data_of(seen: Snapshot, home: Path, report: Report) -> PreparedData:
+    """The study's own data, prepared as it was."""
+    settings, options = seen.settings, _options(seen.environment.get(OPTIONS, ""))
+    data = open_data(
+        settings.data,
+        home,
+        report,
+        label=options.get("--label"),
+        rows=int(options.get("--rows", DEMO_ROWS)),
+        folds=settings.folds,
+    )
+    if data.manifest.fingerprint != settings.fingerprint:
+        raise StudyError(
+            f"{settings.data} is not what the study {seen.study!r} was made on: its fingerprint is "
+            f"{data.manifest.fingerprint}, not {settings.fingerprint}; bring the old data back, or tune on the new"
+        )
+    return data
+
+
+def _options(text: str) -> dict[str, str]:
+    words = shlex.split(text)
+    return dict(zip(words[::2], words[1::2], strict=False))
+
+
+def fingerprint(model: BudgetedModel) -> str:
+    numbers = model.support_vectors.tobytes() + model.coefficients.tobytes() + np.float64(model.bias).tobytes()
+    return xxhash.xxh3_64_hexdigest(numbers + np.float64(model.gamma).tobytes())
+
+
+def some_rows(data: PreparedData, scaling: Scaling | None) -> Any:
+    """Raw rows to check with: of the test split if there is one, else of the last one."""
+    splits = data.manifest.splits
+    first = data.split(TEST if TEST in splits else list(splits)[-1])
+    found: list[Any] = []
+
+    def take(partition: Partition) -> None:
+        if not found:
+            found.append(partition.matrix[:CHECKED_ROWS].copy())
+
+    first.each(take, [0])
+    return found[0] if scaling is None else scaling.undo(found[0])
+
+
+def _check_free(request: Request) -> None:
+    out = request.out.absolute()
+    if out.exists() and not request.replace:
+        raise ExportError(f"{request.out} is there already: choose another --out, or say --replace")
+    if out.exists() and not (out / CARD).is_file():
+        raise ExportError(f"{request.out} is not the folder of an exported model: nothing was replaced")
+    folder = next(parent for parent in out.parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ExportError(f"cannot write to {folder}: choose another --out")
+
+
+def _written(
+    seen: Snapshot,
+    request: Request,
+    choice: Choice,
+    refitted: Refitted,
+    tested: Tested | None,
+    model: BudgetedModel,
+    rows: Any,
+    report: Report,
+) -> Exported:
+    """All files in a folder beside the wanted one, which takes its name when everything is in it."""
+    beside = request.out.absolute().with_name(f".{request.out.name}.{secrets.token_hex(4)}")
+    example = rows[:5].toarray() if hasattr(rows, "toarray") else rows[:5]
+    try:
+        beside.mkdir(parents=True)
+        checked: dict[str, Checked] = {}
+        files: dict[str, list[str]] = {}
+        formats = sorted(set(request.formats), key=FORMATS.index)
+        for number, name in enumerate(formats):
+            report("writing and checking", number, len(formats))
+            made, found = _made(name, model, beside, example)
+            checked[name] = check(name, found, model, rows, made)
+            files[name] = [file.name for file in made]
+        _picture(seen, beside / PICTURE)
+        text = card(seen, choice, refitted, tested, model, checked, files)
+        (beside / CARD).write_text(text, encoding="utf-8")
+        report("writing and checking", len(formats), len(formats))
+        _take_place(beside, request.out.absolute())
+    except OSError as error:
+        raise ExportError(f"cannot write {request.out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return Exported(request.out, choice, refitted, tested, model, checked, files, text, example)
+
+
+def _made(name: Format, model: BudgetedModel, folder: Path, example: Any) -> tuple[list[Path], Any]:
+    if name == "mlflow":
+        path = folder / mlflow_model.FILE
+        return mlflow_model.write(model, path, example), mlflow_model.load(path)
+    module = {"native": native, "onnx": onnx_graph, "libsvm": libsvm_model, "c": c_source}[name]
+    path = folder / module.FILE
+    return module.write(model, path), module.load(path)
+
+
+def _picture(seen: Snapshot, path: Path) -> None:
+    from workflows.report import trade_off, write_picture
+
+    write_picture(trade_off(seen, reference_of(seen.settings)), path, kind="svg")
+
+
+def _take_place(beside: Path, out: Path) -> None:
+    old = out.with_name(f"{beside.name}.old")
+    if out.exists():
+        os.replace(out, old)
+    os.replace(beside, out)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def formats_of(text: str) -> tuple[Format, ...]:
+    """From `native,onnx`."""
+    names: Sequence[Any] = [name.strip() for name in text.split(",") if name.strip()]
+    return tuple(names)

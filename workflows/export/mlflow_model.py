@@ -1,0 +1,81 @@
+"""The model as MLflow keeps it: `served.py` around the ONNX graph, with signature, example, requirements and card."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmbsgd import BudgetedModel
+from workflows.export import onnx_graph
+from workflows.tracking.address import Address
+from workflows.tracking.store import Store
+
+NAME, FILE = "mlflow", "mlflow"
+CODE = Path(__file__).with_name("served.py")
+MOST_NAMED = 1000
+"""Features: with more of them a signature of columns is no help to anybody, and slow."""
+
+
+def write(model: BudgetedModel, path: Path, example: NDArray[Any]) -> list[Path]:
+    """A folder that `mlflow models serve -m` takes. example: some raw rows."""
+    from mlflow.pyfunc import save_model
+
+    graph = onnx_graph.write(model, path.parent / ".graph" / onnx_graph.FILE)[0]
+    save_model(path=str(path), **arguments(model, graph, example))
+    graph.unlink()
+    graph.parent.rmdir()
+    return [path]
+
+
+def load(path: Path) -> Any:
+    """Its graph; the code beside it is not run."""
+    return onnx_graph.load(path / "artifacts" / onnx_graph.FILE)
+
+
+def arguments(model: BudgetedModel, graph: Path, example: NDArray[Any]) -> dict[str, Any]:
+    """What MLflow is told, to save a model or to log it."""
+    import pandas as pd
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    names = model.metadata.get("features")
+    shown: Any = np.asarray(example, np.float64 if names else np.float32)
+    inputs = Schema([TensorSpec(np.dtype(np.float32), (-1, model.width))])
+    if names and len(names) <= MOST_NAMED:
+        inputs = Schema([ColSpec("double", name) for name in names])
+        shown = pd.DataFrame(shown, columns=names)
+    kinds = {bool: "boolean", int: "long", float: "double", str: "string"}
+    outputs = Schema([ColSpec(kinds[type(model.classes[0])], "label"), ColSpec("float", "score")])
+    return {
+        "python_model": str(CODE),
+        "artifacts": {"model": str(graph)},
+        "signature": ModelSignature(inputs, outputs),
+        "input_example": shown,
+        "pip_requirements": [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "onnxruntime")],
+        "metadata": {"mmbsgd": model.metadata.get("model", {})},
+    }
+
+
+def log(
+    model: BudgetedModel,
+    where: Address,
+    experiment: str,
+    run: str,
+    folder: Path,
+    example: NDArray[Any],
+    card: str,
+    *,
+    register: str | None = None,
+    alias: str | None = None,
+) -> str:
+    """Logs the exported folder's model and its card to the study's run; the version it is registered as, if any."""
+    store = Store(where)
+    graph = folder / FILE / "artifacts" / onnx_graph.FILE
+    version = store.log_model(experiment, run, "model", arguments(model, graph, example), register)
+    store.log(run, tags={"mmbsgd.exported": str(model.metadata["trial"])})
+    store.upload(run, folder, below="export")
+    if register:
+        store.describe_version(register, version, card, alias)
+    return version
