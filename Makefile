@@ -36,6 +36,7 @@ benchmark: .venv/dev
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/tracking.py
+	$(BIN)/python benchmarks/predict.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
 	$(BIN)/python benchmarks/terminal.py

@@ -1,4 +1,4 @@
-"""Puts what solver.py, data.py, orchestration.py and tracking.py measured into README.md, between its marks."""
+"""Puts what the other scripts measured into README.md, between its marks."""
 
 import json
 import re
@@ -128,6 +128,16 @@ def tracking_block(parts: dict[str, Any]) -> list[str]:
     ]
 
 
+def predict_block(parts: dict[str, Any]) -> list[str]:
+    return [
+        "One core, one run of `benchmarks/predict.py`: the same support vectors in all three, methods took turns, "
+        "medians. onnxruntime takes sparse rows only when they are made dense, which is not timed; the better of its "
+        "figures for batches and for all rows at once counts.",
+        "",
+        *figures([figure for part in parts.values() for figure in part["figures"]]),
+    ]
+
+
 def put(readme: str, name: str, lines: list[str]) -> str:
     """Replaces what stands between the marks of that name; prose is wrapped."""
     lines = [line if line.startswith("|") else textwrap.fill(line, 120) for line in lines]
@@ -143,6 +153,7 @@ def main() -> None:
         ("data figures", "data", data_block),
         ("study figures", "orchestration", study_block),
         ("tracking figures", "tracking", tracking_block),
+        ("predict figures", "predict", predict_block),
     ):
         if (results / f"{source}.json").exists():
             readme = put(readme, name, block(json.loads((results / f"{source}.json").read_text())))

@@ -1,7 +1,7 @@
 """Scaling of raw rows before the kernel sees them: x' = (x - shift) * factor, or rows of unit length.
 
-Sparse rows are multiplied only: a shift would fill them up, and the Gaussian kernel sees differences of rows, from
-which it drops out.
+What was learnt from sparse rows has no shift: it would fill them up, and the Gaussian kernel sees differences of rows,
+from which it drops out. Sparse rows that meet a shift all the same become dense.
 """
 
 from collections.abc import Iterator
@@ -58,6 +58,8 @@ class Scaling:
                 return _unit(matrix)
             if self.factor is None or self.shift is None:
                 return matrix.astype(np.float32, copy=False)
+            if is_sparse(matrix) and self.shift.any():
+                matrix = matrix.toarray()
             if is_sparse(matrix):
                 return _with_values(matrix, matrix.data * self.factor[matrix.indices])
             scaled = np.empty(matrix.shape, np.float32)
@@ -69,7 +71,7 @@ class Scaling:
         """Raw rows, in float64, that the scaling makes these of; of unit length, they stay as they are."""
         if self.factor is None or self.shift is None:
             return matrix
-        if is_sparse(matrix):
+        if is_sparse(matrix):  # of sparse data, whose scaling has no shift
             values = matrix.data / self.factor[matrix.indices]
             return type(matrix)((values, matrix.indices, matrix.indptr), shape=matrix.shape)
         return matrix / self.factor + self.shift

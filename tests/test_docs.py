@@ -25,7 +25,7 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def blocks(language):
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```([\w ]*)\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
     return [text for name, text in fenced if name == language]
 
 

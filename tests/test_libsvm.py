@@ -240,3 +240,15 @@ def test_a_message_shows_little_of_a_long_line():
     with pytest.raises(DataError) as refused:
         libsvm.parse(chunk_of(b"1 " + b"x" * 10_000))
     assert len(str(refused.value)) < 200
+
+
+def test_a_model_that_is_asked_takes_short_rows_and_does_without_labels():
+    found = libsvm.parse(chunk_of(b"nan 1:1\n+1 2:3\ninf\n"), width=5)
+    assert found.matrix.toarray().tolist() == [[1, 0, 0, 0, 0], [0, 3, 0, 0, 0], [0, 0, 0, 0, 0]]
+    assert found.codes.tolist() == [-1, 0, -1]
+    assert found.classes == (1,)
+
+
+def test_a_row_with_more_features_than_the_model_is_named():
+    with pytest.raises(DataError, match="some file, line 4: feature 6, and the model takes 5"):
+        libsvm.parse(chunk_of(b"# rows\n+1 5:1\n\n-1 2:1 6:0.5\n"), width=5)

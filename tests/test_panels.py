@@ -2,12 +2,11 @@
 
 import math
 import random
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from snapshots import CASES, SETTINGS, interrupted, snapshot_of, study_of
+from snapshots import CASES, interrupted, study_of
 
 from workflows.front import hypervolume
 from workflows.report import colours
@@ -21,7 +20,7 @@ from workflows.report.labels import placed
 from workflows.report.panels import Axis, Bars, Label, Level, Line, Points, Spans
 from workflows.report.ranges import log_ticks, padded, worth_seeing
 from workflows.report.trade_off import trade_off
-from workflows.wording import objective, power_of_ten, span, train_command
+from workflows.wording import export_command, objective, power_of_ten, span
 
 VALUES = st.lists(
     st.one_of(
@@ -230,7 +229,6 @@ def test_what_is_said_of_numbers():
 def test_a_command_can_be_pasted_into_a_shell():
     import shlex
 
-    member = snapshot_of(study_of(30).trials).front[0]
-    said = train_command(member, replace(SETTINGS, data="my data; rm -rf *"))
-    assert shlex.split(said)[:3] == ["mmbsgd", "train", "my data; rm -rf *"]
-    assert f"--C {member.parameters['C']}" in said
+    said = export_command("my study; rm -rf *", 7, "--home 'my home'")
+    words = ["mmbsgd", "export", "my study; rm -rf *", "--trial", "7", "--home", "my home"]
+    assert shlex.split(said) == words

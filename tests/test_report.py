@@ -23,7 +23,7 @@ from workflows.report.page import pictures
 from workflows.report.printed import _figure
 from workflows.report.summary import summary
 from workflows.selection import fastest, knee, most_accurate
-from workflows.wording import objective, train_command
+from workflows.wording import export_command, objective
 
 NAMES = ["trade-off", "what-matters", "budgets", "history"]
 NASTY = "<script>alert(1)</script>&<!--\"' $x$"
@@ -130,7 +130,7 @@ def test_the_page_shows_the_front_as_it_is(usual, page):
         for name, value, deviation in zip(names, member.values, member.deviations, strict=True):
             assert objective(name, value, deviation) in page.text
     for chosen in (knee(usual.front), fastest(usual.front), most_accurate(usual.front)):
-        assert f"{train_command(chosen, usual.settings)} --out model.arrow" in page.text
+        assert export_command(usual.study, chosen.number) in page.text
 
 
 def test_the_summary_counts_and_compares(usual, page):

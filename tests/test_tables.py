@@ -620,3 +620,41 @@ print(peak() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert float(done.stdout) < 1_000_000 * width * 8 / 1e6 / 2
+
+
+# For a model that is asked
+
+NAMED = tables.Inputs(2, ("a", "b"))
+UNNAMED = tables.Inputs(2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "names", "options", "label", "features"),
+    [
+        (NAMED, ("b", "id", "a"), {}, None, ("a", "b")),
+        (NAMED, ("b", "label", "a"), {}, "label", ("a", "b")),
+        (NAMED, ("b", "", "a", "y"), {"label": "y", "dropped": ("",)}, "y", ("a", "b")),
+        (tables.Inputs(2, ("label", "a")), ("a", "label"), {}, None, ("label", "a")),
+        (UNNAMED, ("b", "a"), {}, None, ("b", "a")),
+        (UNNAMED, ("b", "label", "a"), {}, "label", ("b", "a")),
+        (UNNAMED, ("b", "id", "a"), {"dropped": ("id",)}, None, ("b", "a")),
+        (UNNAMED, ("b", "label", "a"), {"dropped": ("label",)}, None, ("b", "a")),
+    ],
+)
+def test_a_model_gets_the_columns_it_knows_and_a_label_is_not_needed(inputs, names, options, label, features):
+    chosen = tables.choose_for(inputs, names, **({"label": None, "dropped": ()} | options), source="f")
+    assert chosen == tables.Columns(names, label, features)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_without_labels_are_read_for_a_model_alone(tmp_path, kind):
+    frame = pd.DataFrame({"b": [2.0, 4.0, 6.0], "label": ["x", None, "NaN"], "a": [1.0, 3.0, 5.0]})
+    path = tmp_path / f"table.{kind}"
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+    source = open_source(str(path), inputs=NAMED)
+    (part,) = (part for task in source.tasks for part in source.read(task, np.float32))
+    assert part.matrix.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert part.codes.tolist() == [0, -1, -1]
+    assert part.classes == ("x",)
+    with pytest.raises(DataError, match="the label is missing"):
+        read_all(path)

@@ -14,7 +14,7 @@ from rich.console import Console
 from studies import SETTINGS, complete
 
 from workflows.commands import front_view, study_view
-from workflows.commands.front_view import as_json, front_json, front_table, train_command
+from workflows.commands.front_view import as_json, front_json, front_table
 from workflows.commands.plot import HEIGHT, WIDTH, scatter
 from workflows.commands.study_view import StudyView
 from workflows.study.confirmation import Member
@@ -127,13 +127,6 @@ def test_json_holds_the_outcome_and_is_json():
     assert second["deviations"] == third["deviations"] == {}
     assert (second["runs"], third["runs"]) == (1, 0)
     assert "seconds" not in as_json(outcome_of([]))
-
-
-def test_the_command_to_train_a_member_names_its_parameters():
-    assert train_command(CONFIRMED, IN_SECONDS) == (
-        "mmbsgd train demo --epochs 1 --C 3.25 --gamma 0.125 --budget 123 --mergees 4 --engine fast"
-    )
-    assert "--epochs 3" in train_command(replace(CONFIRMED, parameters=PARAMETERS | {"epochs": 3}), IN_SECONDS)
 
 
 class Clock:

@@ -15,6 +15,7 @@ from workflows.commands import data
 from workflows.commands.console import console
 from workflows.commands.export import export
 from workflows.commands.front import front
+from workflows.commands.predict import predict
 from workflows.commands.spaces import spaces
 from workflows.commands.sync import sync
 from workflows.commands.train import train
@@ -52,6 +53,11 @@ app.command(
     "  mmbsgd export demo --min-accuracy 0.9 --format native,onnx,c --out board-model\n\n"
     "  mmbsgd export demo --pick most-accurate --format mlflow --register board --alias champion"
 )(export)
+app.command(
+    epilog="Examples:\n\n  mmbsgd predict demo-model/model.arrow new.csv --out labels.csv\n\n"
+    "  mmbsgd predict model.onnx new.parquet --scores --label fault --out labels.parquet\n\n"
+    "  mmbsgd predict model.arrow measurements --split test | head"
+)(predict)
 app.command(
     epilog="Examples:\n\n  mmbsgd ui\n\n  mmbsgd ui adult --port 8080\n\n"
     "  mmbsgd ui adult --tracking-uri http://mlflow.example.org:5000"

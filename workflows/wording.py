@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from workflows.study.confirmation import Member
-from workflows.study.settings import Settings
 
 SYMBOLS = {"C": "C", "gamma": "γ", "budget": "B", "mergees": "M", "epochs": "epochs"}
 """Parameters that every table shows, in the paper's letters."""
 _HEADINGS = {"cpu": "CPU time", "wall": "time", "work": "kernel evaluations"}
 _IN_SECONDS = ("cpu", "wall", "latency")
-_OPTIONS = ("C", "gamma", "budget", "mergees", "epochs", "maintenance", "engine")
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -72,11 +70,9 @@ def shown_parameters(front: Sequence[Member]) -> list[str]:
     return [name for name in names if name in SYMBOLS or len({str(one.parameters.get(name)) for one in front}) > 1]
 
 
-def train_command(member: Member, settings: Settings, options: str = "") -> str:
-    """How to train this model by hand. options: those that lead to the data."""
-    chosen = {"epochs": 1} | member.parameters
-    words = [f"--{name} {shlex.quote(str(chosen[name]))}" for name in chosen if name in _OPTIONS]
-    return " ".join(["mmbsgd train", shlex.quote(settings.data), *words, *([options] if options else [])])
+def export_command(study: str, trial: int, where: str = "") -> str:
+    """How to get this model as files. where: the options that lead to the study."""
+    return " ".join(["mmbsgd export", shlex.quote(study), f"--trial {trial}", *([where] if where else [])])
 
 
 def unit_of(seconds: float) -> tuple[str, float]:

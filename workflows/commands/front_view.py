@@ -10,10 +10,10 @@ from rich.table import Table
 from workflows.study.confirmation import Member
 from workflows.study.settings import Settings
 from workflows.study.tuning import Outcome
-from workflows.wording import SYMBOLS, heading, objective, parameter, shown_parameters, train_command
+from workflows.wording import SYMBOLS, heading, objective, parameter, shown_parameters
 from workflows.wording import confirmed as state
 
-__all__ = ["as_json", "front_json", "front_table", "state", "train_command"]
+__all__ = ["as_json", "front_json", "front_table", "state"]
 
 
 def front_table(front: list[Member], settings: Settings, title: str) -> Table:

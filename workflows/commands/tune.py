@@ -136,11 +136,11 @@ def tune(
         if not view.interrupted:
             raise
         _interrupted(str(error))
-    _report(outcome, as_json, time.monotonic() - began, where_options(home, storage), job.options)
+    _report(outcome, as_json, time.monotonic() - began, where_options(home, storage))
 
 
-def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: str) -> None:
-    """where and how: the options that lead to the study, and to its data."""
+def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str) -> None:
+    """where: the options that lead to the study."""
     from workflows.commands import front_view
 
     progress, settings = outcome.progress, outcome.settings
@@ -173,7 +173,7 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str, how: 
         say_next(
             *_dashboard(outcome, where),
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
-            (front_view.train_command(outcome.front[0], settings, how), "the most accurate one"),
+            (f"mmbsgd export {outcome.study}{where}", "the knee of the front, as files for deployment"),
             (f"the same command with --trials {2 * max(progress.done, 50)}", "search on"),
         )
 

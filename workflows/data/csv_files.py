@@ -18,7 +18,7 @@ from workflows.data.text import TextChunk
 from workflows.errors import DataError
 
 _BLOCK = 1 << 20  # what Arrow parses at a time: measured, larger ones leave the cache
-_LAST = "\x1athe last row\x1a"
+_LAST, _LAST_NUMBER = "\x1athe last row\x1a", -1.7976931348623157e308
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,23 @@ def header(chunk: TextChunk, delimiter: str | None) -> tuple[tuple[str, ...], st
     return names, delimiter, TextChunk(chunk.name, chunk.first_line + lines, chunk.data[end:], chunk.position)
 
 
-def parse(chunk: TextChunk, layout: CsvFormat, dtype: Any = np.float32) -> LabelledRows:
+def parse(chunk: TextChunk, layout: CsvFormat, dtype: Any = np.float32, *, needed: bool = True) -> LabelledRows:
+    """needed: every row must have a label."""
     columns = layout.columns
-    types = {name: pa.float64() for name in columns.features} | {columns.label: pa.string()}
+    types = dict.fromkeys(columns.features, pa.float64()) | dict.fromkeys(_labels(columns), pa.string())
     try:
         table = _read(chunk, layout, types)
     except pa.ArrowException as error:
         raise _mistake(chunk, layout, str(error)) from None
-    return labelled(table, columns, dtype, lambda row: f"{chunk.name}, line {_line_of(chunk, layout, row)}")
+
+    def where(row: int) -> str:
+        return f"{chunk.name}, line {_line_of(chunk, layout, row)}"
+
+    return labelled(table, columns, dtype, where, needed=needed)
+
+
+def _labels(columns: Columns) -> list[str]:
+    return [] if columns.label is None else [columns.label]
 
 
 def _read(chunk: TextChunk, layout: CsvFormat, types: dict[str, pa.DataType]) -> pa.Table:
@@ -66,11 +75,12 @@ def _read(chunk: TextChunk, layout: CsvFormat, types: dict[str, pa.DataType]) ->
         return _parse(data, layout, types, quoted)
     # An odd number of marks: one of them is a letter like others (5" pipe), or one is never closed and swallows all
     # that follows. A last row of our own tells.
-    last = layout.delimiter.join(_LAST if name == layout.columns.label else "0" for name in layout.columns.names)
+    columns = layout.columns
+    mark, telling = (_LAST, columns.label) if columns.label is not None else (repr(_LAST_NUMBER), columns.features[0])
+    last = layout.delimiter.join(mark if name == telling else "0" for name in columns.names)
     ended = data if data.endswith((b"\n", b"\r")) else data + b"\n"
     table = _parse(ended + last.encode() + b"\n", layout, types, quoted)
-    label = table[layout.columns.label]
-    if len(table) == 0 or label[-1].as_py() not in (_LAST, _LAST.encode()):
+    if len(table) == 0 or table[telling][-1].as_py() not in (mark, mark.encode(), _LAST_NUMBER):
         raise pa.ArrowInvalid("a quotation mark is opened and never closed")
     return table[:-1]
 
@@ -95,11 +105,11 @@ def _mistake(chunk: TextChunk, layout: CsvFormat, reason: str) -> DataError:
     """Reads everything as it stands to find the line and the column that are wrong."""
     columns = layout.columns
     try:
-        table = _read(chunk, layout, dict.fromkeys((*columns.features, columns.label), pa.binary()))
+        table = _read(chunk, layout, dict.fromkeys((*columns.features, *_labels(columns)), pa.binary()))
     except pa.ArrowException as error:
         return _broken_line(chunk, layout, " ".join(str(error).split()))
     found = [(_first_failure(table[name], pa.float64()), name) for name in columns.features]
-    found.append((_first_failure(table[columns.label], pa.string()), columns.label))
+    found += [(_first_failure(table[name], pa.string()), name) for name in _labels(columns)]
     failures = [(row, name) for row, name in found if row is not None]
     if not failures:
         return _broken_line(chunk, layout, " ".join(reason.split()))

@@ -17,7 +17,7 @@ Label = bool | int | float | str
 @dataclass(frozen=True)
 class LabelledRows:
     matrix: Any  # (rows, d) dense or CSR, finite
-    codes: NDArray[np.intp]  # (rows,) positions in `classes`
+    codes: NDArray[np.intp]  # (rows,) positions in `classes`; -1: no label, where a model does without
     classes: tuple[Label, ...]
 
     def __len__(self) -> int:

@@ -29,8 +29,8 @@ _PAIRS = {
 }
 
 
-def parse(chunk: TextChunk, dtype: Any = np.float32) -> LabelledRows:
-    """The rows of a chunk as CSR."""
+def parse(chunk: TextChunk, dtype: Any = np.float32, *, width: int | None = None) -> LabelledRows:
+    """The rows of a chunk as CSR. width: of a model that is asked about them, which does without labels."""
     matrix, labels = _by_arrow(chunk.data) or _by_scikit_learn(chunk)
     with np.errstate(over="ignore"):
         values = matrix.data.astype(dtype, copy=False)
@@ -39,11 +39,20 @@ def parse(chunk: TextChunk, dtype: Any = np.float32) -> LabelledRows:
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         where = f"{chunk.name}, line {_line_of(chunk, row)}, feature {matrix.indices[entry] + 1}"
         raise DataError(f"{where}: {why_unusable(float(matrix.data[entry]))}")
-    if not np.isfinite(labels).all():
-        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+    if width is not None and matrix.shape[1] > width:
+        entry = int(np.flatnonzero(matrix.indices >= width)[0])
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise DataError(
+            f"{chunk.name}, line {_line_of(chunk, row)}: feature {matrix.indices[entry] + 1}, and the model takes "
+            f"{width}: do they belong together?"
+        )
+    known = np.isfinite(labels)
+    if width is None and not known.all():
+        row = int(np.flatnonzero(~known)[0])
         raise DataError(f"{chunk.name}, line {_line_of(chunk, row)}: the label is {labels[row]}")
-    classes, codes = np.unique(labels, return_inverse=True)
-    kept = _csr(values, matrix.indices, matrix.indptr)
+    codes = np.full(len(labels), -1, np.intp)
+    classes, codes[known] = np.unique(labels[known], return_inverse=True)
+    kept = _csr(values, matrix.indices, matrix.indptr, width)
     if np.count_nonzero(values) < len(values):
         kept.eliminate_zeros()
     return LabelledRows(kept, codes, tuple(plain_label(value) for value in classes))
@@ -120,8 +129,11 @@ def _mistake(chunk: TextChunk) -> DataError:
     return DataError(f"{chunk.name}, line {chunk.first_line + good}: {reason}: {shown!r}")
 
 
-def _csr(values: NDArray[np.float64], indices: NDArray[np.int32], starts: NDArray[np.int32]) -> csr_array:
-    return csr_array((values, indices, starts), shape=(len(starts) - 1, int(indices.max(initial=-1)) + 1))
+def _csr(
+    values: NDArray[np.float64], indices: NDArray[np.int32], starts: NDArray[np.int32], width: int | None = None
+) -> csr_array:
+    wide = int(indices.max(initial=-1)) + 1 if width is None else width
+    return csr_array((values, indices, starts), shape=(len(starts) - 1, wide))
 
 
 def _load(data: bytes) -> tuple[Any, NDArray[np.float64]]:

@@ -1,6 +1,6 @@
 """Parquet, a file or a folder of files, read by pyarrow a batch at a time, however large the row groups are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from workflows.data.labelled import LabelledRows, listed
 from workflows.data.places import Place
-from workflows.data.tables import PARQUET_ENDINGS, Columns, choose, labelled
+from workflows.data.tables import PARQUET_ENDINGS, Choice, Columns, labelled
 from workflows.errors import DataError
 
 BATCH_BYTES = 8 << 20
@@ -32,7 +32,7 @@ class ParquetTask:
     """Columns that the names of folders give, such as `year=2026`."""
 
 
-def tasks(source: Place, label: str | None, dropped: Sequence[str]) -> list[ParquetTask]:
+def tasks(source: Place, choose: Choice) -> list[ParquetTask]:
     """Every row group of a file, or of all files in a folder, which must have the same columns."""
     files = (
         [source]
@@ -52,7 +52,7 @@ def tasks(source: Place, label: str | None, dropped: Sequence[str]) -> list[Parq
                 sizes = [(group.num_rows, group.total_byte_size) for group in groups]
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file.name} is not readable Parquet: {_one_line(error)}") from None
-        columns = choose(names, label, dropped, source.name if first is None else file.name)
+        columns = choose(names, source.name if first is None else file.name)
         first = first or columns
         if missing := set(columns.features) ^ set(first.features):
             raise DataError(
@@ -67,9 +67,11 @@ def tasks(source: Place, label: str | None, dropped: Sequence[str]) -> list[Parq
     return found
 
 
-def parse(task: ParquetTask, dtype: Any = np.float32) -> Iterator[LabelledRows]:
+def parse(task: ParquetTask, dtype: Any = np.float32, *, needed: bool = True) -> Iterator[LabelledRows]:
+    """needed: every row must have a label."""
     columns = task.columns
-    wanted = [name for name in (columns.label, *columns.features) if name not in task.keys]
+    labels = [] if columns.label is None else [columns.label]
+    wanted = [name for name in (*labels, *columns.features) if name not in task.keys]
     size = max(BATCH_BYTES // (8 * (len(columns.features) + 1)), 1024)
     row = task.first_row
     try:
@@ -79,7 +81,7 @@ def parse(task: ParquetTask, dtype: Any = np.float32) -> Iterator[LabelledRows]:
                     table = pa.table(batch)
                     for name, value in task.keys.items():
                         table = table.append_column(name, pa.repeat(value, len(batch)))
-                    yield labelled(table, columns, dtype, partial(_row_of, task.file.name, row))
+                    yield labelled(table, columns, dtype, partial(_row_of, task.file.name, row), needed=needed)
                 row += len(batch)
     except (pa.ArrowException, OSError) as error:
         name = task.file.name

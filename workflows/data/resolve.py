@@ -20,12 +20,10 @@ def open_data(
     name: str, home: Path, report: Progress, *, label: str | None = None, rows: int, folds: int = 0
 ) -> PreparedData:
     """Opens prepared data; a source is prepared into the home folder first, and again only when it has changed."""
+    if (found := already_prepared(name, home)) is not None:
+        return found
     folder = place(name) if name != DEMO else None
-    if folder is not None and folder.child(FILE).is_file():
-        return PreparedData.open(folder)
     if folder is not None and not folder.exists():
-        if name in KNOWN:
-            return _known(name, home)
         raise DataError(f"{folder.name} does not exist; 'demo' is generated data, 'mmbsgd data list' names known sets")
     if folder is not None and folder.is_folder() and not _has_tables(folder):
         return PreparedData.open(folder)  # which says what is missing
@@ -34,6 +32,16 @@ def open_data(
         return PreparedData.open(target)
     prepare(Request(source=name, out=target.path, label=label, rows=rows, folds=folds, replace=True), report)
     return PreparedData.open(target)
+
+
+def already_prepared(name: str, home: Path) -> PreparedData | None:
+    """A prepared folder, or a known set by its name."""
+    if name == DEMO:
+        return None
+    folder = place(name)
+    if folder.child(FILE).is_file():
+        return PreparedData.open(folder)
+    return _known(name, home) if name in KNOWN and not folder.exists() else None
 
 
 def _has_tables(folder: Place) -> bool:

@@ -17,9 +17,13 @@ from workflows.errors import DataError
 
 PARQUET_ENDINGS = (".parquet", ".pq")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+LABEL = "label"
+"""The name of the label's column, if none is said."""
 NO_LABELS = {"", "na", "n/a", "nan", "null", "inf", "-inf", "infinity", "-infinity"}
 Where = Callable[[int], str]
 """Names the place of a row in a message."""
+Choice = Callable[[Sequence[str], str], "Columns"]
+"""What the columns of these names are for; the second word is the file's name."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Columns:
     """The columns of a file and what each is for."""
 
     names: tuple[str, ...]  # as they stand in the file
-    label: str
+    label: str | None  # None: there is none, and a model that is asked needs none
     features: tuple[str, ...]  # in the order of the matrix
 
     def sorted_as(self, first: "Columns", name: str) -> "Columns":
@@ -40,8 +44,48 @@ class Columns:
         return Columns(self.names, self.label, first.features)
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """What a trained model takes: rows of so many features, known by their names or only by their order."""
+
+    width: int
+    names: tuple[str, ...] | None = None
+
+
 def choose(names: Sequence[str], label: str | None, dropped: Sequence[str], source: str) -> Columns:
     """Which column is the label and which are features."""
+    _check_names(names, dropped, source)
+    if label is None:
+        if LABEL not in names:
+            raise DataError(f"which column of {source} is the label? say --label COLUMN; columns are: {_few(names)}")
+        label = LABEL
+    features = _besides(names, label, dropped, source)
+    if not features:
+        raise DataError(f"{source} has no column besides the label {label!r} and what is dropped: no features are left")
+    return Columns(tuple(names), label, features)
+
+
+def choose_for(inputs: Inputs, names: Sequence[str], label: str | None, dropped: Sequence[str], source: str) -> Columns:
+    """The columns that a model takes, by name if it knows names. A label is welcome, not needed."""
+    _check_names(names, ("", *dropped) if inputs.names else dropped, source)
+    if label is None and LABEL in names and LABEL not in (*(inputs.names or ()), *dropped):
+        label = LABEL
+    features = _besides(names, label, dropped, source)
+    if inputs.names is None:
+        if len(features) != inputs.width:
+            raise DataError(
+                f"{source} has {len(features)} columns of features, and the model takes {inputs.width}, whose names it "
+                f"does not know: say which to leave out, --label COLUMN or --drop COLUMN; columns are: {_few(names)}"
+            )
+        return Columns(tuple(names), label, features)
+    if missing := [name for name in inputs.names if name not in names]:
+        raise DataError(f"{source} lacks {listed(missing)}, which the model needs; columns are: {_few(names)}")
+    if missing := [name for name in inputs.names if name not in features]:
+        raise DataError(f"the model needs {listed(missing)} of {source}: it can be neither dropped nor the label")
+    return Columns(tuple(names), label, inputs.names)
+
+
+def _check_names(names: Sequence[str], dropped: Sequence[str], source: str) -> None:
     twice = [name for name, number in Counter(names).items() if number > 1]
     if twice:
         raise DataError(
@@ -52,24 +96,21 @@ def choose(names: Sequence[str], label: str | None, dropped: Sequence[str], sour
             f"column {list(names).index('') + 1} of {source} has no name (row numbers?): name it, or leave it out: "
             "--drop ''"
         )
-    if label is None:
-        if "label" not in names:
-            raise DataError(f"which column of {source} is the label? say --label COLUMN; columns are: {_few(names)}")
-        label = "label"
+
+
+def _besides(names: Sequence[str], label: str | None, dropped: Sequence[str], source: str) -> tuple[str, ...]:
+    """All columns but the label and those dropped."""
+    left_out = {*dropped} if label is None else {label, *dropped}
     known = set(names)
-    for column in (label, *dropped):
+    for column in (*([] if label is None else [label]), *dropped):
         if column not in known:
             what = "label column" if column == label else "column to drop"
             raise DataError(f"{what} {excerpt(column)} not found in {source}; columns are: {_few(names)}")
-    left_out = {label, *dropped}
-    features = tuple(name for name in names if name not in left_out)
-    if not features:
-        raise DataError(f"{source} has no column besides the label {label!r} and what is dropped: no features are left")
-    return Columns(tuple(names), label, features)
+    return tuple(name for name in names if name not in left_out)
 
 
-def labelled(table: pa.Table, columns: Columns, dtype: Any, where: Where) -> LabelledRows:
-    """The rows of a table, with errors that name row and column."""
+def labelled(table: pa.Table, columns: Columns, dtype: Any, where: Where, *, needed: bool = True) -> LabelledRows:
+    """The rows of a table, with errors that name row and column. needed: a missing label is one of them."""
     matrix = np.empty((len(table), len(columns.features)), dtype)
     with np.errstate(over="ignore"):
         for position, name in enumerate(columns.features):
@@ -79,8 +120,9 @@ def labelled(table: pa.Table, columns: Columns, dtype: Any, where: Where) -> Lab
         name = columns.features[position]
         reason = why_unusable(float(table[name][row].as_py()))
         raise DataError(f"{where(row)}, column {excerpt(name)}: {reason}, or leave the column out: {_drop(name)}")
-    codes, classes = _codes(table[columns.label], columns.label, where)
-    return LabelledRows(matrix, codes, classes)
+    if columns.label is None:
+        return LabelledRows(matrix, np.full(len(table), -1, np.intp), ())
+    return LabelledRows(matrix, *_codes(table[columns.label], columns.label, where, needed))
 
 
 def not_a_number(where: str, name: str, value: Any) -> DataError:
@@ -110,7 +152,7 @@ def _numbers(column: pa.ChunkedArray, name: str, where: Where) -> NDArray[Any]:
     return joined(column)
 
 
-def _codes(column: pa.ChunkedArray, name: str, where: Where) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
+def _codes(column: pa.ChunkedArray, name: str, where: Where, needed: bool) -> tuple[NDArray[np.intp], tuple[Any, ...]]:
     if pa.types.is_nested(column.type):
         raise DataError(f"{where(0)}, label column {excerpt(name)} holds {column.type}, not labels")
     encoded = pc.dictionary_encode(column).combine_chunks()
@@ -121,13 +163,14 @@ def _codes(column: pa.ChunkedArray, name: str, where: Where) -> tuple[NDArray[np
     bad = [code for code, value in enumerate(values) if value is None or str(value).strip().lower() in NO_LABELS]
     codes = view(encoded.indices.fill_null(-1))
     missing = np.flatnonzero(np.isin(codes, [-1, *bad]))
-    if missing.size:
+    if missing.size and needed:
         raise DataError(
             f"{where(int(missing[0]))}, label column {excerpt(name)}: the label is missing: fill it or remove the row"
         )
-    plain = [plain_label(value) for value in values]
-    positions = {label: position for position, label in enumerate(dict.fromkeys(plain))}
-    return np.array([positions[label] for label in plain], np.intp)[codes], tuple(positions)
+    plain = [None if code in bad else plain_label(value) for code, value in enumerate(values)]
+    known = dict.fromkeys(label for label in plain if label is not None)
+    positions: dict[Any, int] = {label: position for position, label in enumerate(known)} | {None: -1}
+    return np.array([positions[label] for label in (*plain, None)], np.intp)[codes], tuple(known)
 
 
 def _drop(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mmbsgd import BudgetedModel
 from mmbsgd._version import __version__
-from workflows.export.check import TOLERANCE, Checked, summary
+from workflows.export.check import NOISE, TOLERANCE, Checked, summary
 from workflows.export.choice import Choice, described
 from workflows.export.once import Tested
 from workflows.export.refit import Refitted
@@ -16,8 +16,9 @@ from workflows.wording import confirmed, heading, objective, parameter, span
 PICTURE = "front.svg"
 AGREEMENT = (
     "All of them were asked about the same rows before they were handed out: decision values agree with the native "
-    f"model's within {TOLERANCE:g} of the largest (at least 1), and labels on every row that is farther from the "
-    "boundary than that. Times are those of this machine, on one thread, called from Python."
+    f"model's within {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the sum of all coefficients' sizes, which "
+    "is what its float32 arithmetic may lose; labels agree on every row that is farther from the boundary than that. "
+    "Times are those of this machine, on one thread, called from Python."
 )
 
 

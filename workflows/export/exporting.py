@@ -4,7 +4,8 @@ import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,7 +25,7 @@ from workflows.export.card import PICTURE, card
 from workflows.export.check import Checked, check
 from workflows.export.choice import ANY, Choice, Limits, Pick, choose
 from workflows.export.once import Tested, look_once
-from workflows.export.refit import SEEDS, TEST, Keep, Refitted, refit
+from workflows.export.refit import SEEDS, TEST, Keep, refit
 from workflows.study.facts import reference_of
 from workflows.study.snapshot import OPTIONS, Snapshot
 from workflows.trial import score_of
@@ -60,7 +61,6 @@ class Request:
 class Exported:
     folder: Path
     choice: Choice
-    refitted: Refitted
     tested: Tested | None
     model: BudgetedModel
     checked: dict[str, Checked]
@@ -72,33 +72,39 @@ class Exported:
 
 def export(seen: Snapshot, home: Path, storage: str | None, request: Request, report: Report) -> Exported:
     choice = choose(seen, pick=request.pick, trial=request.trial, limits=request.limits)
-    _check_free(request)
-    data = data_of(seen, home, report)
-    settings = seen.settings
-    refitted = refit(
-        data, choice.member.parameters, settings.metric, keep=request.keep, seeds=request.seeds, report=report
-    )
-    tested = None
-    if TEST in data.manifest.splits:
-        tested = look_once(
-            seen.study,
-            home,
-            storage,
-            trial=choice.member.number,
-            model=fingerprint(refitted.model),
-            score=lambda: score_of(settings.metric, *data.split(TEST).decide(refitted.model)),
-            again=request.again,
+    with _folder(request) as folder:
+        data, settings = data_of(seen, home, report), seen.settings
+        refitted = refit(
+            data, choice.member.parameters, settings.metric, keep=request.keep, seeds=request.seeds, report=report
         )
-    about = {
-        "study": seen.study,
-        "trial": choice.member.number,
-        "data": data.manifest.fingerprint,
-        "features": data.manifest.features,
-        "parameters": choice.member.parameters,
-        "test": None if tested is None else {settings.metric: tested.score},
-    }
-    model = replace(refitted.model, metadata=about, scaling=data.manifest.scaling.scaling())
-    return _written(seen, request, choice, refitted, tested, model, some_rows(data, model.scaling), report)
+        tested = None
+        if TEST in data.manifest.splits:
+            tested = look_once(
+                seen.study,
+                home,
+                storage,
+                trial=choice.member.number,
+                model=fingerprint(refitted.model),
+                score=lambda: score_of(settings.metric, *data.split(TEST).decide(refitted.model)),
+                again=request.again,
+            )
+        about = {
+            "study": seen.study,
+            "trial": choice.member.number,
+            "data": data.manifest.fingerprint,
+            "features": data.manifest.features,
+            "parameters": choice.member.parameters,
+            "test": None if tested is None else {settings.metric: tested.score},
+        }
+        scaling, classes = data.manifest.scaling.scaling(), data.manifest.labels
+        model = replace(refitted.model, metadata=about, scaling=scaling, classes=classes)
+        rows = some_rows(data, model.scaling)
+        example = rows[:5].toarray() if hasattr(rows, "toarray") else rows[:5]
+        files, checked = _write(sorted(set(request.formats), key=FORMATS.index), model, rows, example, folder, report)
+        _picture(seen, folder / PICTURE)
+        text = card(seen, choice, refitted, tested, model, checked, files)
+        (folder / CARD).write_text(text, encoding="utf-8")
+    return Exported(request.out, choice, tested, model, checked, files, text, example)
 
 
 def data_of(seen: Snapshot, home: Path, report: Report) -> PreparedData:
@@ -144,50 +150,41 @@ def some_rows(data: PreparedData, scaling: Scaling | None) -> Any:
     return found[0] if scaling is None else scaling.undo(found[0])
 
 
-def _check_free(request: Request) -> None:
+@contextmanager
+def _folder(request: Request) -> Iterator[Path]:
+    """A folder beside the wanted one, which takes its name when everything is in it."""
     out = request.out.absolute()
     if out.exists() and not request.replace:
         raise ExportError(f"{request.out} is there already: choose another --out, or say --replace")
     if out.exists() and not (out / CARD).is_file():
         raise ExportError(f"{request.out} is not the folder of an exported model: nothing was replaced")
-    folder = next(parent for parent in out.parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ExportError(f"cannot write to {folder}: choose another --out")
-
-
-def _written(
-    seen: Snapshot,
-    request: Request,
-    choice: Choice,
-    refitted: Refitted,
-    tested: Tested | None,
-    model: BudgetedModel,
-    rows: Any,
-    report: Report,
-) -> Exported:
-    """All files in a folder beside the wanted one, which takes its name when everything is in it."""
-    beside = request.out.absolute().with_name(f".{request.out.name}.{secrets.token_hex(4)}")
-    example = rows[:5].toarray() if hasattr(rows, "toarray") else rows[:5]
+    beside, old = (out.with_name(f".{out.name}.{secrets.token_hex(4)}") for _ in range(2))
     try:
         beside.mkdir(parents=True)
-        checked: dict[str, Checked] = {}
-        files: dict[str, list[str]] = {}
-        formats = sorted(set(request.formats), key=FORMATS.index)
-        for number, name in enumerate(formats):
-            report("writing and checking", number, len(formats))
-            made, found = _made(name, model, beside, example)
-            checked[name] = check(name, found, model, rows, made)
-            files[name] = [file.name for file in made]
-        _picture(seen, beside / PICTURE)
-        text = card(seen, choice, refitted, tested, model, checked, files)
-        (beside / CARD).write_text(text, encoding="utf-8")
-        report("writing and checking", len(formats), len(formats))
-        _take_place(beside, request.out.absolute())
+        yield beside
+        if out.exists():
+            os.replace(out, old)
+        os.replace(beside, out)
     except OSError as error:
-        raise ExportError(f"cannot write {request.out}: {error.strerror or error}") from None
+        raise ExportError(f"cannot write {request.out}: {error.strerror or error}; choose another --out") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return Exported(request.out, choice, refitted, tested, model, checked, files, text, example)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(
+    formats: Sequence[Format], model: BudgetedModel, rows: Any, example: Any, folder: Path, report: Report
+) -> tuple[dict[str, list[str]], dict[str, Checked]]:
+    """Names of the files by format, and how they did."""
+    files: dict[str, list[str]] = {}
+    checked: dict[str, Checked] = {}
+    for number, name in enumerate(formats):
+        report("writing and checking", number, len(formats))
+        made, found = _made(name, model, folder, example)
+        checked[name] = check(name, found, model, rows, made)
+        files[name] = [file.name for file in made]
+    report("writing and checking", len(formats), len(formats))
+    return files, checked
 
 
 def _made(name: Format, model: BudgetedModel, folder: Path, example: Any) -> tuple[list[Path], Any]:
@@ -203,14 +200,6 @@ def _picture(seen: Snapshot, path: Path) -> None:
     from workflows.report import trade_off, write_picture
 
     write_picture(trade_off(seen, reference_of(seen.settings)), path, kind="svg")
-
-
-def _take_place(beside: Path, out: Path) -> None:
-    old = out.with_name(f"{beside.name}.old")
-    if out.exists():
-        os.replace(out, old)
-    os.replace(beside, out)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def formats_of(text: str) -> tuple[Format, ...]:

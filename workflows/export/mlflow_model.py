@@ -1,5 +1,6 @@
 """The model as MLflow keeps it: `served.py` around the ONNX graph, with signature, example, requirements and card."""
 
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,22 +11,23 @@ from numpy.typing import NDArray
 from mmbsgd import BudgetedModel
 from workflows.export import onnx_graph
 from workflows.tracking.address import Address
-from workflows.tracking.store import Store
+from workflows.tracking.store import Store, quietly
 
 NAME, FILE = "mlflow", "mlflow"
 CODE = Path(__file__).with_name("served.py")
+ABOUT = ("study", "trial", "data", "parameters", "test")
+"""What the model says of itself."""
 MOST_NAMED = 1000
 """Features: with more of them a signature of columns is no help to anybody, and slow."""
 
 
 def write(model: BudgetedModel, path: Path, example: NDArray[Any]) -> list[Path]:
     """A folder that `mlflow models serve -m` takes. example: some raw rows."""
-    from mlflow.pyfunc import save_model
+    with quietly(), tempfile.TemporaryDirectory(prefix="mmbsgd-export-") as folder:
+        from mlflow.pyfunc import save_model
 
-    graph = onnx_graph.write(model, path.parent / ".graph" / onnx_graph.FILE)[0]
-    save_model(path=str(path), **arguments(model, graph, example))
-    graph.unlink()
-    graph.parent.rmdir()
+        (graph,) = onnx_graph.write(model, Path(folder) / onnx_graph.FILE)
+        save_model(path=str(path), **arguments(model, graph, example))
     return [path]
 
 
@@ -47,14 +49,15 @@ def arguments(model: BudgetedModel, graph: Path, example: NDArray[Any]) -> dict[
         inputs = Schema([ColSpec("double", name) for name in names])
         shown = pd.DataFrame(shown, columns=names)
     kinds = {bool: "boolean", int: "long", float: "double", str: "string"}
-    outputs = Schema([ColSpec(kinds[type(model.classes[0])], "label"), ColSpec("float", "score")])
+    kind = kinds[type(np.array(model.classes).tolist()[0])]  # of both: one may be 0 and the other 0.5
+    outputs = Schema([ColSpec(kind, "label"), ColSpec("float", "score")])
     return {
         "python_model": str(CODE),
         "artifacts": {"model": str(graph)},
         "signature": ModelSignature(inputs, outputs),
         "input_example": shown,
         "pip_requirements": [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "onnxruntime")],
-        "metadata": {"mmbsgd": model.metadata.get("model", {})},
+        "metadata": {"mmbsgd": {name: model.metadata.get(name) for name in ABOUT}},
     }
 
 

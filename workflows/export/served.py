@@ -19,7 +19,7 @@ class BudgetedSVM(mlflow.pyfunc.PythonModel):
             context.artifacts["model"], options, providers=["CPUExecutionProvider"]
         )
 
-    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # hints are a schema to MLflow
         rows = np.ascontiguousarray(model_input, dtype=np.float32)
         label, score = self._session.run(["label", "score"], {"rows": rows})
         return pd.DataFrame({"label": label, "score": score})

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from workflows.selection import KNEE, fastest, knee, most_accurate
 from workflows.study.confirmation import Member
 from workflows.study.settings import Settings
-from workflows.study.snapshot import OPTIONS, Snapshot
-from workflows.wording import SYMBOLS, heading, objective, parameter, train_command
+from workflows.study.snapshot import WHERE, Snapshot
+from workflows.wording import SYMBOLS, export_command, heading, objective, parameter
 
 ROLES = {
     "knee": f"The knee is {KNEE}.",
@@ -39,7 +39,7 @@ def cards(snapshot: Snapshot) -> str:
 
 
 def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member]], snapshot: Snapshot) -> str:
-    settings, options = snapshot.settings, snapshot.environment.get(OPTIONS, "")
+    settings, where = snapshot.settings, snapshot.environment.get(WHERE, "")
     names = settings.names
     deviations = member.deviations or (math.nan,) * len(names)
     values = [objective(*one) for one in zip(names, member.values, deviations, strict=True)]
@@ -58,7 +58,7 @@ def _card(mine: Sequence[str], member: Member, roles: Sequence[tuple[str, Member
             for text in ([ALL] if len(mine) == len(ROLES) else [ROLES[role] for role in mine])
         ),
         f"<p class='faint'>{_escaped(_runs(member))}</p>",
-        f"<code>{_escaped(train_command(member, settings, options))} --out model.arrow</code>",
+        f"<code>{_escaped(export_command(snapshot.study, member.number, where))}</code>",
     ]
     return f"<article class='card'>{''.join(lines)}</article>"
 

@@ -22,7 +22,8 @@ from workflows.study.driver import Limits
 from workflows.study.facts import check_splits, default_space, facts_of
 from workflows.study.proposer import Define, Distributions
 from workflows.study.settings import Settings
-from workflows.study.snapshot import OPTIONS, TRACKING
+from workflows.study.snapshot import OPTIONS, TRACKING, WHERE
+from workflows.study.storages import shown_url
 from workflows.study.tuning import Outcome, Plan, Watcher, tune
 from workflows.tracking.address import address
 from workflows.tracking.background import Background
@@ -107,8 +108,14 @@ class Job:
     @property
     def environment(self) -> dict[str, str]:
         """What will be kept of where it runs."""
-        facts = {"ray": self.ray_address or "this machine", OPTIONS: self.options}
+        facts = {"ray": self.ray_address or "this machine", OPTIONS: self.options, WHERE: self.where}
         return environment() | facts | ({} if self.workers is None else {"workers": str(self.workers)})
+
+    @property
+    def where(self) -> str:
+        """How another command is told where the study is, beside its name."""
+        words = ["--home", str(self.home)] if self.home != HOME else []
+        return shlex.join(words + (["--storage", shown_url(self.storage)] if self.storage else []))
 
     @property
     def options(self) -> str:

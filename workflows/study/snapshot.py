@@ -16,6 +16,8 @@ ENVIRONMENT, IDENTITY, STATE = "environment", "identity", "state"
 RUNNING, INTERRUPTED, FINISHED = "running", "interrupted", "finished"
 TRACKING = "tracking"
 """Of the environment: the MLflow that got the study, without a password."""
+WHERE = "study.options"
+"""Of the environment: how commands are told where the study is, beside its name; without a password."""
 OPTIONS = "data.options"
 """Of the environment: how commands are told which data it is, beside its name."""
 _STATES: dict[TrialState, State] = {

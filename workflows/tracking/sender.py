@@ -6,12 +6,15 @@ ended), what it has to say goes to its standard output. When its input ends with
 """
 
 import json
+import math
 import os
 import select
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -111,43 +114,84 @@ def pause_after(looking: float, writing: float, *, server: bool, cores: int) -> 
     return min(max(PAUSE, 4 * looking, rest), LONGEST_PAUSE)
 
 
-def serve(orders: Orders, say: Say) -> None:
+class Turns:
+    """Looks at the study and brings MLflow level with it, again and again; says once that it is away."""
+
+    def __init__(self, sender: Sender, server: bool, say: Say) -> None:
+        self._sender, self._server, self._say = sender, server, say
+        self.failures, self.found = 0, False
+        """How often MLflow has failed since it last answered; whether there is a study."""
+
+    def take(self, act: Callable[[Snapshot, str, Report], None], status: str) -> float:
+        """One of them; returns the seconds until the next."""
+        began = time.monotonic()
+        seen = self._sender.look()
+        self.found, looked = seen is not None, time.monotonic()
+        try:
+            if seen is not None:
+                act(seen, status, lambda done, total: self._say(done=done, total=total))
+        except (Away, TrackingError, OSError) as error:
+            self.failures += 1
+            if self.failures == TRIES:
+                self._say(away=str(error))
+            return min(math.ldexp(PAUSE, self.failures - 1), LONGEST_PAUSE)
+        if self.failures >= TRIES:
+            self._say(back=True)
+        self.failures = 0
+        return pause_after(looked - began, time.monotonic() - looked, server=self._server, cores=cores())
+
+
+def serve(orders: Orders, say: Say, hurry: Callable[[], None] = lambda: None) -> None:
+    """hurry: called when the study has ended, and nobody has to be given way to any more."""
     first = orders.next(60.0)
     if first is None:
         return
-    storage, home = first["storage"], Path(first["home"])
-    where = Address(**first["address"])
-    load(where)
-    sender = Sender(first["study"], home, storage, where)
-    failures, end = 0, None
+    home, where = Path(first["home"]), Address(**first["address"])
+    sender = Sender(first["study"], home, first["storage"], where)
+    turns = Turns(sender, where.server, say)
     with held(home, first["study"], wait=patience(LONGEST_WAIT)):
-        while True:
-            began = time.monotonic()
-            seen = sender.look()
-            looked = time.monotonic()
-            try:
-                if seen is not None:
-                    act, status = (sender.bring, "RUNNING") if end is None else (sender.finish, end["status"])
-                    act(seen, status, lambda done, total: say(done=done, total=total))
-                pause = pause_after(looked - began, time.monotonic() - looked, server=where.server, cores=cores())
-                if failures >= TRIES:
-                    say(back=True)
-                failures = 0
-            except (Away, TrackingError, OSError) as error:
-                failures += 1
-                pause = min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE)
-                if failures == TRIES:
-                    say(away=str(error))
-            if end is not None and not failures:
-                return say(experiment=sender.run[0], run=sender.run[1]) if seen is not None else None
-            if end is not None and failures >= TRIES:
-                return None  # what is missing follows later
-            end = end or orders.next(pause)
-            if end is None and orders.gone:
-                end = {"status": "KILLED"}
+        with ThreadPoolExecutor(1, initializer=give_way) as pool:
+            pool.submit(load, where).result()
+            status = pool.submit(_follow, sender, orders, turns).result()
+        hurry()
+        _conclude(sender, status, turns)
+    if turns.found and not turns.failures:
+        say(experiment=sender.run[0], run=sender.run[1])
 
 
-def converse(source: int, output: int) -> None:
+def _follow(sender: Sender, orders: Orders, turns: Turns) -> str:
+    """Until the driver says how the study has ended, or is gone."""
+    while True:
+        order = orders.next(turns.take(sender.bring, "RUNNING"))
+        if order is not None:
+            return str(order["status"])
+        if orders.gone:
+            return "KILLED"
+
+
+def _conclude(sender: Sender, status: str, turns: Turns) -> None:
+    """If MLflow does not answer now, what is missing follows later."""
+    while True:
+        pause = turns.take(sender.finish, status)
+        if not turns.failures or turns.failures >= TRIES:
+            return
+        time.sleep(pause)
+
+
+def give_way() -> None:
+    """Trials go first where there are not enough cores, though Ray's workers are nice themselves: for this thread."""
+    with suppress(AttributeError, OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+
+
+def be_nice(how: int) -> None:
+    """As a session: Linux shares time between sessions before it looks at their threads."""
+    with suppress(OSError), open("/proc/self/autogroup", "w") as session:
+        session.write(str(how))
+
+
+def converse(source: int, output: int, hurry: Callable[[], None] = lambda: None) -> None:
     """With the driver, whose orders come from a pipe and who hears through another one."""
 
     def say(**message: Any) -> None:
@@ -155,29 +199,17 @@ def converse(source: int, output: int) -> None:
             os.write(output, json.dumps(message).encode() + b"\n")
 
     try:
-        serve(Orders(source), say)
+        serve(Orders(source), say, hurry)
     except TrackingError as error:
         say(away=str(error))
 
 
-def give_way() -> None:
-    """A trial comes first where there are not enough cores, though Ray's workers are nice themselves.
-
-    Linux shares time between sessions before it looks at processes: how nice a session is, is said apart.
-    """
-    os.nice(NICE)
-    with suppress(AttributeError, OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    with suppress(OSError), open("/proc/self/autogroup", "w") as session:
-        session.write(str(NICE))
-
-
 def main() -> None:
-    give_way()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which says when to end
     output = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not ours
-    converse(0, output)
+    be_nice(NICE)
+    converse(0, output, lambda: be_nice(0))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """MLflow behind the few verbs that tracking needs. Whatever goes wrong there is `Away`: nothing here depends on it."""
 
+import io
+import logging
+import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -47,7 +51,36 @@ def load(where: Address) -> Any:
     where.use()
     import mlflow
 
+    logging.getLogger(mlflow.__name__).setLevel(logging.WARNING)  # that it makes its tables is no news
     return mlflow
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without what MLflow prints when models are saved: advice for developers, bars, its own good news."""
+    import mlflow  # sets up its log, which is then turned down
+
+    log = logging.getLogger(mlflow.__name__)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+@contextmanager
+def _same_environment() -> Iterator[None]:
+    """MLflow tells its children where it is; whatever this process does next shall not take it for the user's wish."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ.update(before)
 
 
 class Store:
@@ -57,7 +90,7 @@ class Store:
         with self._answering():
             if where.exists or not where.uri.startswith(("sqlite", "http")):
                 _look(where)
-            self._client = mlflow.MlflowClient(where.uri)
+            self._client = mlflow.MlflowClient(where.uri, where.uri)
 
     def experiment(self, name: str, *, kind: str = "custom_model_development") -> str:
         """The number of an experiment, made if there is none. kind: which pages MLflow shows for it."""
@@ -141,9 +174,10 @@ class Store:
     def log_model(self, experiment: str, run: str, name: str, arguments: dict[str, Any], register: str | None) -> str:
         """Logs a model to the run, which goes on as it was; the version that it is registered as, if it shall be."""
         import mlflow
-        from mlflow.models import Model
 
-        with self._answering():
+        with self._answering(), quietly(), _same_environment():
+            from mlflow.models import Model
+
             mlflow.set_tracking_uri(self.address.uri)
             mlflow.set_registry_uri(self.address.uri)
             mlflow.set_experiment(experiment_id=experiment)
