@@ -16,9 +16,9 @@ from workflows.wording import confirmed, heading, objective, parameter, span
 PICTURE = "front.svg"
 AGREEMENT = (
     "All of them were asked about the same rows before they were handed out: decision values agree with the native "
-    f"model's within {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the sum of all coefficients' sizes, which "
-    "is what its float32 arithmetic may lose; labels agree on every row that is farther from the boundary than that. "
-    "Times are those of this machine, on one thread, called from Python."
+    f"model's within {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the sum of all coefficients' sizes, "
+    "which is what its float32 arithmetic may lose; labels agree on every row that is farther from the boundary than "
+    "that. Times are those of this machine, on one thread, called from Python."
 )
 
 

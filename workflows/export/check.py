@@ -14,8 +14,8 @@ from mmbsgd import BudgetedModel
 from workflows.errors import ExportError
 
 TOLERANCE, NOISE = 1e-4, 1e-7
-"""Shares of the largest decision value, or of 1 where it is smaller, and of the sum of all coefficients' sizes: what the
-native model's own arithmetic, which is float32, may lose."""
+"""Shares of the largest decision value, or of 1 where it is smaller, and of the sum of all coefficients' sizes: what
+the native model's own arithmetic, which is float32, may lose."""
 NARROW = ("onnx", "mlflow", "c")
 """Formats that take float32 rows."""
 BATCH = 1000
@@ -54,9 +54,9 @@ def check(name: str, found: Predictor, model: BudgetedModel, rows: Any, files: l
     tolerance = TOLERANCE * max(1.0, _largest(expected)) + NOISE * float(np.abs(model.coefficients).sum())
     if name in NARROW and _largest(model.decision_function(rows.astype(np.float32)) - expected) > tolerance:
         raise ExportError(
-            f"{name} takes float32 rows, in which the data's values lose too much (a feature far from zero compared with "
-            "its spread, such as a timestamp): subtract a constant from it before 'mmbsgd prepare', or export native or "
-            "libsvm"
+            f"{name} takes float32 rows, in which the data's values lose too much (a feature far from zero compared "
+            "with its spread, such as a timestamp): subtract a constant from it before 'mmbsgd prepare', or export "
+            "native or libsvm"
         )
     scores = found.decision_function(rows)
     difference = _largest(scores - expected)
