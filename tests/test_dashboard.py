@@ -10,6 +10,8 @@ from running import PATIENCE
 from tracked import looked_up, quiet, with_database
 
 from workflows.commands.sync import bring
+from workflows.export.exporting import Request, export
+from workflows.export.publishing import log
 from workflows.study.job import Job, ready
 from workflows.tracking.address import address
 from workflows.tracking.server import Server, free_port
@@ -25,8 +27,8 @@ NAMES = ".ag-row a[href*='/runs/']"
 
 
 class Dashboard:
-    def __init__(self, server, seen, experiment, run):
-        self.url, self.seen, self.experiment, self.run = server.url, seen, experiment, run
+    def __init__(self, server, home, seen, experiment, run):
+        self.url, self.home, self.seen, self.experiment, self.run = server.url, home, seen, experiment, run
         self.front = {f"trial {member.number}" for member in seen.front}
         self.trials = {f"trial {trial.number}" for trial in seen.trials}
 
@@ -43,7 +45,7 @@ def dashboard(tmp_path_factory):
     with Server(where, free_port(0, 0), home / "server.log") as server:
         found = bring(seen, where, home, None)
         server.wait()
-        yield Dashboard(server, seen, *found)
+        yield Dashboard(server, home, seen, *found)
 
 
 @pytest.fixture(scope="module")
@@ -231,3 +233,13 @@ def test_the_report_s_links_lead_to_its_places_inside_the_viewer(dashboard, page
             look();
         })""")
     assert page.url.startswith(report_page(dashboard.url, dashboard.experiment, dashboard.run).partition("?")[0])
+
+
+def test_a_registered_model_s_page_shows_its_card(dashboard, page, tmp_path):
+    request = Request(tmp_path / "model", ("mlflow",), seeds=1)
+    exported = export(dashboard.seen, dashboard.home, None, request, lambda stage, done, total: None)
+    version = log(exported, address(None, dashboard.home), dashboard.experiment, dashboard.run, "board", "champion")
+    page.goto(f"{dashboard.url}/#/models/board/versions/{version}?workflowType=machine_learning")
+    page.get_by_role("heading", name=f"demo: trial {exported.choice.member.number}").wait_for()
+    page.get_by_text("How good it is").wait_for()
+    page.get_by_text("champion").first.wait_for()

@@ -28,9 +28,8 @@ from scipy.sparse import csr_matrix
 
 from mmbsgd import BudgetedModel, ModelFileError
 from mmbsgd.scaling import Scaling
-from workflows import export
 from workflows.errors import ExportError
-from workflows.export import c_source
+from workflows.export import c_source, shared
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2")
 LANGUAGES = {"c": ("cc", "gcc", ("-std=c99",)), "c++": ("c++", "g++", ("-x", "c++", "-std=c++17"))}
@@ -250,6 +249,6 @@ def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     with pytest.raises(ModelFileError, match=r"cannot read model .*away\.c"):
         c_source.load(folder / "away.c")
     (path,) = c_source.write(model_of(), folder / "large.c")
-    monkeypatch.setattr(export, "LARGEST", 100)
+    monkeypatch.setattr(shared, "LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than any model"):
         c_source.load(path)

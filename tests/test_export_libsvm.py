@@ -27,9 +27,8 @@ from scipy.sparse import csr_matrix
 
 from mmbsgd import BudgetedModel, ModelFileError
 from mmbsgd.scaling import Scaling
-from workflows import export
 from workflows.errors import ExportError
-from workflows.export import libsvm_model
+from workflows.export import libsvm_model, shared
 
 EXPRESSIBLE = ("none", "equal", "sparse", "standard")
 
@@ -269,6 +268,6 @@ def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     with pytest.raises(ModelFileError, match=r"cannot read model .*away\.libsvm"):
         libsvm_model.load(folder / "away.libsvm")
     (path,) = libsvm_model.write(model_of(), folder / "large.libsvm")
-    monkeypatch.setattr(export, "LARGEST", 100)
+    monkeypatch.setattr(shared, "LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than any model"):
         libsvm_model.load(path)

@@ -28,9 +28,8 @@ from scipy.sparse import coo_matrix, csr_matrix
 
 from mmbsgd import BudgetedModel, InputError, ModelFileError
 from mmbsgd.scaling import Scaling
-from workflows import export
 from workflows.errors import ExportError
-from workflows.export import onnx_graph
+from workflows.export import onnx_graph, shared
 
 PRECISIONS = ("single", "double", "differences")
 
@@ -255,7 +254,7 @@ def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     with pytest.raises(ModelFileError, match=r"cannot read model .*away\.onnx"):
         onnx_graph.load(folder / "away.onnx")
     (path,) = onnx_graph.write(model_of(), folder / "large.onnx")
-    monkeypatch.setattr(export, "LARGEST", 100)
+    monkeypatch.setattr(shared, "LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than any model"):
         onnx_graph.load(path)
     monkeypatch.setattr(export, "MOST", 100)

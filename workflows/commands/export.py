@@ -121,24 +121,14 @@ def _publish(
     register: str | None,
     alias: str | None,
 ) -> None:
-    from workflows.export import mlflow_model
+    from workflows.export.publishing import log
     from workflows.tracking.store import Away
 
     where = address_of(seen, uri, home)
     experiment, run = bring(seen, where, home, storage)
     try:
         with console.status("Logging the model to MLflow…"):
-            version = mlflow_model.log(
-                exported.model,
-                where,
-                experiment,
-                run,
-                exported.folder,
-                exported.example,
-                exported.card,
-                register=register,
-                alias=alias,
-            )
+            version = log(exported, where, experiment, run, register, alias)
     except Away as error:
         raise TrackingError(
             f"the files are in {exported.folder}, but MLflow ({where.shown}) does not answer: {error}; run the same "

@@ -22,7 +22,7 @@ from mmbsgd._version import __version__
 from mmbsgd.errors import InputError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export import MOST, Sum, contents, labels_of, refuse, vectors_of
+from workflows.export.shared import MOST, Sum, contents, labels_of, refuse, vectors_of
 
 NAME, FILE = "c", "model.c"
 _KINDS = {int: "long ", float: "double ", bool: "int ", str: "const char *"}

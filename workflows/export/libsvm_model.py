@@ -24,7 +24,7 @@ from mmbsgd import BudgetedModel
 from mmbsgd.errors import ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export import MOST, Scale, Sum, contents, labels_of, refuse, two_labels, vectors_of
+from workflows.export.shared import MOST, Scale, Sum, contents, labels_of, refuse, two_labels, vectors_of
 
 NAME, FILE = "libsvm", "model.libsvm"
 LABELS, RANGE = ".labels", ".range"

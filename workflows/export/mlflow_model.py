@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel
 from workflows.export import onnx_graph
-from workflows.tracking.address import Address
-from workflows.tracking.store import Store, quietly
+from workflows.tracking.store import quietly
 
 NAME, FILE = "mlflow", "mlflow"
 CODE = Path(__file__).with_name("served.py")
@@ -59,26 +58,3 @@ def arguments(model: BudgetedModel, graph: Path, example: NDArray[Any]) -> dict[
         "pip_requirements": [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "onnxruntime")],
         "metadata": {"mmbsgd": {name: model.metadata.get(name) for name in ABOUT}},
     }
-
-
-def log(
-    model: BudgetedModel,
-    where: Address,
-    experiment: str,
-    run: str,
-    folder: Path,
-    example: NDArray[Any],
-    card: str,
-    *,
-    register: str | None = None,
-    alias: str | None = None,
-) -> str:
-    """Logs the exported folder's model and its card to the study's run; the version it is registered as, if any."""
-    store = Store(where)
-    graph = folder / FILE / "artifacts" / onnx_graph.FILE
-    version = store.log_model(experiment, run, "model", arguments(model, graph, example), register)
-    store.log(run, tags={"mmbsgd.exported": str(model.metadata["trial"])})
-    store.upload(run, folder, below="export")
-    if register:
-        store.describe_version(register, version, card, alias)
-    return version

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel
 from mmbsgd._version import __version__
-from workflows.export import batches, contents, joined, labels_of, refuse, two_labels, vectors_of
+from workflows.export.shared import batches, contents, joined, labels_of, refuse, two_labels, vectors_of
 
 NAME, FILE = "onnx", "model.onnx"
 OPSET, IR = 13, 7
