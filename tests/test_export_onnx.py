@@ -257,6 +257,6 @@ def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     monkeypatch.setattr(shared, "LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than any model"):
         onnx_graph.load(path)
-    monkeypatch.setattr(export, "MOST", 100)
+    monkeypatch.setattr(shared, "MOST", 100)
     with pytest.raises(ExportError, match="20 vectors of 7 features are too many for any format but native"):
         onnx_graph.write(model_of(), path)

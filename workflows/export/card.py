@@ -49,7 +49,7 @@ def card(
                         (f"{heading(settings.metric)} on the test rows", _tested(tested)),
                         *_found(choice, seen),
                         (
-                            f"{heading(settings.metric)} of {len(refitted.scores)} refits, {_decided(refitted)}",
+                            f"{heading(settings.metric)} of {_refits(refitted)}, {_decided(refitted)}",
                             _scores(refitted),
                         ),
                     ],
@@ -138,11 +138,18 @@ def _decided(refitted: Refitted) -> str:
     return f"on {rows}" + (" (rows they were trained on)" if refitted.decided_on == refitted.trained_on else "")
 
 
+def _refits(refitted: Refitted) -> str:
+    return "the refit" if len(refitted.scores) == 1 else f"{len(refitted.scores)} refits"
+
+
 def _scores(refitted: Refitted) -> str:
-    return f"{min(refitted.scores):.2%} to {max(refitted.scores):.2%}"
+    low, high = min(refitted.scores), max(refitted.scores)
+    return f"{low:.2%}" + (f" to {high:.2%}" if high > low else "")
 
 
 def _kept(refitted: Refitted) -> str:
+    if len(refitted.scores) == 1:
+        return "the only one"
     what = "the median of" if refitted.keep == "median" else "the best on validation rows of"
     return f"{what} {len(refitted.scores)} seeds"
 
