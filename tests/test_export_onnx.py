@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 
 import numpy as np
 import onnx
@@ -172,21 +171,6 @@ def test_the_file_says_who_wrote_it_and_uses_standard_operators_only(folder):
     assert [(one.domain, one.version) for one in whole.opset_import] == [("", 13)]
     assert not any("SVM" in node.op_type or node.domain for node in whole.graph.node)
     assert [file.name for file in path.parent.iterdir()] == [onnx_graph.FILE]
-
-
-@pytest.mark.compiled_only
-def test_one_row_takes_microseconds(folder):
-    """50 of them on a core of its own, for 500 vectors of 123 features in double; this allows for a busy machine."""
-    model = model_of(width=123, vectors=500, size=10.0, reach=0.1, scaling="standard")
-    assert onnx_graph.precision_of(model) == "double"
-    (path,) = onnx_graph.write(model, folder / "large.onnx")
-    session, row = session_of(path.read_bytes()), rows_of(model, 1)
-    taken = []
-    for _ in range(500):
-        began = time.perf_counter()
-        session.run(None, {"rows": row})
-        taken.append(time.perf_counter() - began)
-    assert min(taken) < 150e-6
 
 
 def test_damaged_files_are_refused(folder):
