@@ -110,8 +110,12 @@ def test_a_command_on_a_running_cluster_whose_worker_is_killed(cluster, tmp_path
     home = tmp_path / "mmbsgd-home"
     words = (*DEMO, "--trials", 300, "--ray-address", cluster.address, "--json")
     with mmbsgd(*words, env=PLAIN, cwd=tmp_path) as command:
-        until(lambda: command.poll() is not None or len(ends(home, "demo")) > 20, SECONDS_TO_START, "trials")
-        workers = [found for node in [cluster.head_node, *cluster.worker_nodes] if (found := workers_of(node))]
+        until(
+            lambda: command.poll() is not None or (len(ends(home, "demo")) > 20 and len(working(cluster)) > 1),
+            SECONDS_TO_START,
+            "trials on two nodes",
+        )
+        workers = working(cluster)
         os.kill(workers[0][0], signal.SIGKILL)
         said, complained = command.communicate(timeout=120)
     assert command.returncode == 0, complained
@@ -119,6 +123,11 @@ def test_a_command_on_a_running_cluster_whose_worker_is_killed(cluster, tmp_path
     assert json.loads(said)["trials"]["complete"] == 300
     assert_each_ended_once(home, 300, "demo")
     assert "raylet" not in complained
+
+
+def working(cluster):
+    """Processes that run trials, by node."""
+    return [found for node in [cluster.head_node, *cluster.worker_nodes] if (found := workers_of(node))]
 
 
 def workers_of(node):

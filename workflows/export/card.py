@@ -13,7 +13,7 @@ from workflows.export.refit import Refitted
 from workflows.study.snapshot import Snapshot
 from workflows.wording import confirmed, heading, objective, parameter, span
 
-PICTURE = "front.svg"
+FRONT, PICTURE = "The front that it was chosen from", "front.svg"
 AGREEMENT = (
     "All of them were asked about the same rows before they were handed out: decision values agree with the native "
     f"model's within {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the sum of all coefficients' sizes, "
@@ -41,7 +41,7 @@ def card(
                 f"{model.classes[0]!r}, and takes raw rows: {_scaling(model)}.",
                 f"**Chosen as** {choice.why}.",
                 *_neighbours(choice, seen),
-                f"![The front that it was chosen from]({PICTURE})",
+                f"![{FRONT}]({PICTURE})",
                 "## How good it is",
                 _table(
                     ("figure", "value"),

@@ -30,7 +30,7 @@ def note(snapshot: Snapshot, experiment: str, run: str) -> str:
         [
             *lines,
             "",
-            f"**[The report]({report_page('', experiment, run)})** has the pictures, and how to train each model. "
+            f"**[The report]({report_page('', experiment, run)})** has the pictures, and how to export each model. "
             f"Trials as a table: [all of them]({trials_page('', experiment)}), "
             f"[the front]({front_page('', experiment, metric_name(settings.metric))}); "
             f"[as parallel coordinates]({charts_page('', experiment)}).",
