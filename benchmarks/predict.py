@@ -61,8 +61,9 @@ def svc_of(model: BudgetedModel, rows: Any) -> SVC:
     svc.support_ = np.arange(VECTORS, dtype=np.int32)
     svc.support_vectors_ = csr_matrix(vectors) if sparse else vectors
     svc._n_support = np.array([(coefficients <= 0).sum(), (coefficients > 0).sum()], np.int32)
-    svc._dual_coef_ = svc.dual_coef_ = csr_matrix(coefficients[None]) if sparse else coefficients[None]
-    svc._intercept_ = svc.intercept_ = np.array([model.bias])
+    # LIBSVM's own sign is the other one.
+    svc._dual_coef_ = svc.dual_coef_ = csr_matrix(-coefficients[None]) if sparse else -coefficients[None]
+    svc._intercept_ = svc.intercept_ = np.array([-model.bias])
     return svc
 
 
