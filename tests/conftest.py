@@ -32,7 +32,7 @@ def pytest_configure(config):
     )
     config.addinivalue_line(
         "markers",
-        "long: a story of a minute in many processes; part of 'make test-all', which CI runs, not of 'make test'",
+        "long: a story in many processes, up to a minute; part of 'make test-all', which CI runs, not of 'make test'",
     )
     # Without it scikit-learn skips its check of array API input.
     os.environ.setdefault("SCIPY_ARRAY_API", "1")

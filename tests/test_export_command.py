@@ -317,6 +317,7 @@ def _answer(url, content=None):
         return None
 
 
+@pytest.mark.long
 def test_mlflow_serves_the_model_over_http(export, place):
     assert export("--format", "native,mlflow", "--out", "out")[0] == 0
     matrix, _ = points(40)

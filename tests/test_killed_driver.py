@@ -39,6 +39,7 @@ def test_ten_times_killed_at_random_moments(board):
     assert len(loaded(path, "board")[0]) == known
 
 
+@pytest.mark.long
 def test_a_study_in_sqlite_survives_three_kills(board):
     moments, url = random.Random(8), f"sqlite:///{board}/studies.db"
     command = tune_board("--trials", 40, "--storage", url, "--sampler", "random")

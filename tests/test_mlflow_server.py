@@ -206,6 +206,7 @@ def test_a_server_that_never_answers_does_not_hold_up_the_study(tmp_path):
     assert study.tracked.waited < PATIENCE
 
 
+@pytest.mark.long
 def test_studies_and_mlflow_in_postgresql(tmp_path):
     """Directly, then through a server on the same database that crashes in the middle and is started again."""
     with running_server() as postgres:

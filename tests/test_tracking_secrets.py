@@ -91,6 +91,7 @@ class Onlooker:
                     continue
 
 
+@pytest.mark.long
 def test_a_study_and_its_runs_in_postgresql(postgres, board, command, tmp_path):
     """Tuned, completed and looked at; with wrong passwords too."""
     mlflow, storage, home = postgres.new_url(), postgres.new_url(), tmp_path / "home"
@@ -151,6 +152,7 @@ def test_a_study_and_its_runs_in_postgresql(postgres, board, command, tmp_path):
     assert_no_secret_row(storage)
 
 
+@pytest.mark.long
 def test_a_dashboard_on_a_new_database(postgres, command, tmp_path):
     """Two processes meet there for the first time."""
     home, mlflow = tmp_path / "home", postgres.new_url()
