@@ -24,7 +24,7 @@ from mmbsgd.errors import InputError, ModelFileError
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.lanes import LANES
 from mmbsgd.rows import checked, is_sparse, rows_of, span, squared_norm
-from mmbsgd.scaling import Scaling
+from mmbsgd.scaling import Scaling, parts
 from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, place, set_norm
 
 FORMAT = "mmbsgd.BudgetedModel"
@@ -77,6 +77,9 @@ class BudgetedModel:
         if matrix.ndim != 2 or matrix.shape[1] != self.width:
             raise InputError(f"this model takes rows of {self.width} features; these have shape {matrix.shape}")
         if self.scaling is not None:
+            if is_sparse(matrix) and self.scaling.shifts:  # they become dense, a few at a time
+                few = (matrix[part].toarray() for part in parts(matrix.shape[0], self.width))
+                return np.concatenate([np.empty(0), *map(self.decision_function, few)])
             matrix = self.scaling.apply(matrix)
         rows = rows_of(checked(_single(matrix)))
         out = np.empty(matrix.shape[0], np.float32)

@@ -16,7 +16,7 @@ from mmbsgd.rows import is_sparse
 
 Method = Literal["none", "minmax", "standard", "unit"]
 METHODS: tuple[Method, ...] = get_args(Method)
-_FEW = 4096
+_FEW, _MOST = 4096, 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,10 @@ class Scaling:
                 object.__setattr__(self, name, numbers)
 
     @property
+    def shifts(self) -> bool:
+        return self.shift is not None and bool(self.shift.any())
+
+    @property
     def width(self) -> int | None:
         """Of the rows that it is for; None: any."""
         return None if self.shift is None else len(self.shift)
@@ -58,7 +62,7 @@ class Scaling:
                 return _unit(matrix)
             if self.factor is None or self.shift is None:
                 return matrix.astype(np.float32, copy=False)
-            if is_sparse(matrix) and self.shift.any():
+            if is_sparse(matrix) and self.shifts:
                 matrix = matrix.toarray()
             if is_sparse(matrix):
                 return _with_values(matrix, matrix.data * self.factor[matrix.indices])
@@ -77,9 +81,10 @@ class Scaling:
         return matrix / self.factor + self.shift
 
 
-def parts(rows: int) -> Iterator[slice]:
-    """Few rows at a time: what is computed in between stays small."""
-    return (slice(begin, begin + _FEW) for begin in range(0, rows, _FEW))
+def parts(rows: int, width: int = 1) -> Iterator[slice]:
+    """Few rows at a time, and fewer of very wide ones: what is computed in between stays small."""
+    few = max(min(_FEW, _MOST // width), 1)
+    return (slice(begin, begin + few) for begin in range(0, rows, few))
 
 
 def _unit(matrix: Any) -> Any:

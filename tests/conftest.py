@@ -1,6 +1,7 @@
 """Options, markers and data that the whole suite shares."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import numba
@@ -78,3 +79,17 @@ def board(tmp_path):
 
     prepared(tmp_path / "board", rows=2000)
     return tmp_path
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A very small one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"needs root, to mount a small disk: {mounted.stderr}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

@@ -74,6 +74,8 @@ def test_a_function_that_returns_no_parameters_is_told(tmp_path):
 
 
 def test_other_commands_are_told_which_data_it_is():
-    assert Job("demo", rows=300).options == "--rows 300"
-    assert Job("a b.csv", label="is it?", home=Path("my home")).options == "--label 'is it?' --home 'my home'"
-    assert Job("adult").options == ""
+    assert Job("demo", rows=300).environment["data.rows"] == "300"
+    job = Job("a b.csv", label="is it?", home=Path("my home"))
+    assert job.environment["data.label"] == "is it?"
+    assert job.where == "--home 'my home'"
+    assert Job("adult").where == ""

@@ -293,20 +293,6 @@ def test_who_reads_may_stop_early(many):
     running.process.wait(timeout=60)
 
 
-@pytest.fixture
-def disk(tmp_path):
-    """A very small one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(folder)], capture_output=True, text=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"needs root, to mount a small disk: {mounted.stderr}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
 @pytest.mark.compiled_only
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 def test_a_full_disk_is_a_message_and_leaves_nothing(run, disk, tmp_path, ending):

@@ -17,7 +17,6 @@ from scipy.sparse import csr_array
 from mmbsgd import BudgetedModel
 from mmbsgd.errors import ModelFileError
 from mmbsgd.scaling import Scaling
-from workflows import predict
 from workflows.data import sources, text
 from workflows.errors import DataError
 from workflows.export import c_source, libsvm_model, onnx_graph
@@ -73,7 +72,7 @@ def test_scores_are_the_decisions_on_the_raw_rows(tmp_path, kind, scaling):
 
 
 def test_zeros_of_sparse_rows_are_shifted_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(predict, "DENSE_VALUES", 30)
+    monkeypatch.setattr("mmbsgd.scaling._MOST", 30)  # a few rows at a time
     matrix, labels = rows_of(10, density=0.3)
     path = write_libsvm(tmp_path / "rows", matrix, labels)
     model = model_of(scaling=STANDARD)

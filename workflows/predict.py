@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from mmbsgd import BudgetedModel
 from mmbsgd.scaling import Scaling
@@ -23,9 +22,6 @@ from workflows.data.tables import Inputs
 from workflows.data.workers import Threads
 from workflows.errors import DataError
 from workflows.export.check import Predictor
-
-DENSE_VALUES = 1 << 20
-"""Of sparse rows, made dense at a time."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +105,7 @@ def _raw(model: Predictor, request: Request) -> Feed:
 
     def decide(task: sources.Task) -> list[Block]:
         return [
-            Block(_scores(model, rows.matrix), _known(model.classes, rows.codes, rows.classes))
+            Block(model.decision_function(rows.matrix), _known(model.classes, rows.codes, rows.classes))
             for rows in source.read(task, dtype)
             if len(rows)
         ]
@@ -169,16 +165,6 @@ def _for_scaled(model: Predictor, data: PreparedData) -> Callable[[Any], NDArray
 
 def _same(first: Scaling, second: Scaling | None) -> bool:
     return first.as_dict() == (second or Scaling()).as_dict()
-
-
-def _scores(model: Predictor, matrix: Any) -> NDArray[np.float64]:
-    """Of raw rows. What a sparse row does not name is zero, and where the scaling shifts, zero is shifted too."""
-    shift = model.scaling.shift if isinstance(model, BudgetedModel) and model.scaling else None
-    if shift is None or not shift.any() or not issparse(matrix):
-        return model.decision_function(matrix)
-    rows = max(DENSE_VALUES // matrix.shape[1], 1)
-    parts = (matrix[begin : begin + rows].toarray() for begin in range(0, matrix.shape[0], rows))
-    return np.concatenate([model.decision_function(part) for part in parts])
 
 
 def _known(classes: tuple[Any, Any], codes: NDArray[Any], labels: tuple[Label, ...]) -> NDArray[np.int8]:

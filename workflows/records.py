@@ -8,6 +8,8 @@ Cost = Literal["cpu", "wall", "work"]
 Third = Literal["none", "size", "latency"]
 Sampler = Literal["auto", "tpe", "nsga2", "random", "grid"]
 State = Literal["complete", "stopped", "failed"]
+Pick = Literal["knee", "fastest", "most-accurate"]
+Keep = Literal["median", "best-validation"]
 
 
 @dataclass(frozen=True)

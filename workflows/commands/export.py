@@ -1,7 +1,7 @@
 """`mmbsgd export`: a model of the front becomes files that run elsewhere."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -10,13 +10,11 @@ from rich.table import Table
 from workflows.commands.console import HOME, Home, Storage, console, progress, say_next, tracking_uri, where_options
 from workflows.commands.sync import address_of, bring, looked_up
 from workflows.errors import ExportError, TrackingError
+from workflows.records import Keep, Pick
 
 if TYPE_CHECKING:
     from workflows.export.exporting import Exported
     from workflows.study.snapshot import Snapshot
-
-Pick = Literal["knee", "fastest", "most-accurate"]
-Keep = Literal["median", "best-validation"]
 
 
 def export(

@@ -66,8 +66,8 @@ def _write(seen: "Snapshot", html: Path | None, svg: Path | None, png: Path | No
     if html is None and svg is None and png is None:
         return []
     # Plotly and matplotlib are for those who want pictures.
+    from workflows.files import written_text
     from workflows.report import report, trade_off, write_picture
-    from workflows.report.files import written_text
     from workflows.study.facts import reference_of
 
     reference = reference_of(seen.settings)

@@ -23,6 +23,7 @@ from mmbsgd.errors import InputError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
 from workflows.export.shared import MOST, Sum, contents, labels_of, refuse, vectors_of
+from workflows.files import written_text
 
 NAME, FILE = "c", "model.c"
 _KINDS = {int: "long ", float: "double ", bool: "int ", str: "const char *"}
@@ -111,8 +112,6 @@ _PAIR = re.compile(rf"\{{({_LITERAL}|[^,\"]+), ({_LITERAL}|[^,\"]+)\}}")
 
 
 def write(model: BudgetedModel, path: Path) -> list[Path]:
-    from workflows.report.files import written_text
-
     vectors, coefficients = vectors_of(model)
     labels, scaling = labels_of(model), model.scaling
     own = type(labels[0])

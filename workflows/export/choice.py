@@ -3,17 +3,15 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
 
 from workflows.errors import StudyError
+from workflows.records import Pick
 from workflows.selection import KNEE, fastest, knee, most_accurate
 from workflows.study.confirmation import Member
 from workflows.study.settings import Settings
 from workflows.study.snapshot import Snapshot
 from workflows.wording import heading, objective, parameter
 
-Pick = Literal["knee", "fastest", "most-accurate"]
-PICKS: tuple[Pick, ...] = get_args(Pick)
 _PICKED: dict[Pick, tuple[Callable[[Sequence[Member]], Member], str]] = {
     "knee": (knee, f"the knee: {KNEE}"),
     "fastest": (fastest, "the fastest to train"),

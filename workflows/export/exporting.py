@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,11 +22,12 @@ from workflows.errors import ExportError, StudyError
 from workflows.export import c_source, libsvm_model, mlflow_model, native, onnx_graph
 from workflows.export.card import PICTURE, card
 from workflows.export.check import Checked, check
-from workflows.export.choice import ANY, Choice, Limits, Pick, choose
+from workflows.export.choice import ANY, Choice, Limits, choose
 from workflows.export.once import Tested, look_once
-from workflows.export.refit import SEEDS, TEST, Keep, refit
+from workflows.export.refit import SEEDS, TEST, refit
+from workflows.records import Keep, Pick
 from workflows.study.facts import reference_of
-from workflows.study.snapshot import OPTIONS, Snapshot
+from workflows.study.snapshot import LABEL, ROWS, Snapshot
 from workflows.trial import score_of
 
 Format = Literal["native", "onnx", "libsvm", "mlflow", "c"]
@@ -109,13 +109,13 @@ def export(seen: Snapshot, home: Path, storage: str | None, request: Request, re
 
 def data_of(seen: Snapshot, home: Path, report: Report) -> PreparedData:
     """The study's own data, prepared as it was."""
-    settings, options = seen.settings, _options(seen.environment.get(OPTIONS, ""))
+    settings, kept = seen.settings, seen.environment
     data = open_data(
         settings.data,
         home,
         report,
-        label=options.get("--label"),
-        rows=int(options.get("--rows", DEMO_ROWS)),
+        label=kept.get(LABEL),
+        rows=int(kept.get(ROWS, DEMO_ROWS)),
         folds=settings.folds,
     )
     if data.manifest.fingerprint != settings.fingerprint:
@@ -124,11 +124,6 @@ def data_of(seen: Snapshot, home: Path, report: Report) -> PreparedData:
             f"{data.manifest.fingerprint}, not {settings.fingerprint}; bring the old data back, or tune on the new"
         )
     return data
-
-
-def _options(text: str) -> dict[str, str]:
-    words = shlex.split(text)
-    return dict(zip(words[::2], words[1::2], strict=False))
 
 
 def fingerprint(model: BudgetedModel) -> str:

@@ -25,6 +25,7 @@ from mmbsgd.errors import ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
 from workflows.export.shared import MOST, Scale, Sum, contents, labels_of, refuse, two_labels, vectors_of
+from workflows.files import written_text
 
 NAME, FILE = "libsvm", "model.libsvm"
 LABELS, RANGE = ".labels", ".range"
@@ -41,8 +42,6 @@ _RANGE = re.compile(rf"(\d+) ({_NUMBER}) ({_NUMBER})", re.ASCII)
 
 def write(model: BudgetedModel, path: Path) -> list[Path]:
     """The model file first, then those that belong to it."""
-    from workflows.report.files import written_text
-
     scaling = model.scaling
     if scaling is not None and scaling.method == "unit":
         raise ExportError(

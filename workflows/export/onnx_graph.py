@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from mmbsgd import BudgetedModel
 from mmbsgd._version import __version__
 from workflows.export.shared import batches, contents, joined, labels_of, refuse, two_labels, vectors_of
+from workflows.files import written
 
 NAME, FILE = "onnx", "model.onnx"
 OPSET, IR = 13, 7
@@ -182,8 +183,6 @@ def _scaled(graph: _Graph, model: BudgetedModel, *, single: bool) -> str:
 
 
 def write(model: BudgetedModel, path: Path) -> list[Path]:
-    from workflows.report.files import written
-
     body = graph_of(model).SerializeToString()
 
     def write_all(beside: Path) -> None:

@@ -7,7 +7,7 @@ neither luck nor bad luck, and no row that it did not see had a say in it.
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,9 @@ from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 from workflows.data import PreparedData
 from workflows.data.manifest import HELD_OUT
 from workflows.errors import StudyError
-from workflows.records import Metric
+from workflows.records import Keep, Metric
 from workflows.trial import score_of
 
-Keep = Literal["median", "best-validation"]
-KEEPS: tuple[Keep, ...] = get_args(Keep)
 SEEDS = 5
 VALIDATION, TEST = "validation", "test"
 Report = Callable[[str, float, float], None]

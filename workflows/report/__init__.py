@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from workflows.report.files import written, written_text
+from workflows.files import written, written_text
 from workflows.report.page import document, picture, pictures, preview, report
 from workflows.report.panels import Picture
 from workflows.report.tables import front_table, trials_table, write_csv, write_parquet

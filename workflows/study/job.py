@@ -22,7 +22,7 @@ from workflows.study.driver import Limits
 from workflows.study.facts import check_splits, default_space, facts_of
 from workflows.study.proposer import Define, Distributions
 from workflows.study.settings import Settings
-from workflows.study.snapshot import OPTIONS, TRACKING, WHERE
+from workflows.study.snapshot import LABEL, ROWS, TRACKING, WHERE
 from workflows.study.storages import shown_url
 from workflows.study.tuning import Outcome, Plan, Watcher, tune
 from workflows.tracking.address import address
@@ -108,22 +108,17 @@ class Job:
     @property
     def environment(self) -> dict[str, str]:
         """What will be kept of where it runs."""
-        facts = {"ray": self.ray_address or "this machine", OPTIONS: self.options, WHERE: self.where}
-        return environment() | facts | ({} if self.workers is None else {"workers": str(self.workers)})
+        facts = {"ray": self.ray_address or "this machine", WHERE: self.where}
+        facts |= {} if self.workers is None else {"workers": str(self.workers)}
+        facts |= {LABEL: self.label} if self.label else {}
+        facts |= {ROWS: str(self.rows)} if self.data == DEMO else {}
+        return environment() | facts
 
     @property
     def where(self) -> str:
         """How another command is told where the study is, beside its name."""
         words = ["--home", str(self.home)] if self.home != HOME else []
         return shlex.join(words + (["--storage", shown_url(self.storage)] if self.storage else []))
-
-    @property
-    def options(self) -> str:
-        """How another command is told which data it is, beside its name."""
-        words = ["--label", self.label] if self.label else []
-        words += ["--rows", str(self.rows)] if self.data == DEMO else []
-        words += ["--home", str(self.home)] if self.home != HOME else []
-        return shlex.join(words)
 
 
 @dataclass(frozen=True)

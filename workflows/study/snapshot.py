@@ -18,8 +18,8 @@ TRACKING = "tracking"
 """Of the environment: the MLflow that got the study, without a password."""
 WHERE = "study.options"
 """Of the environment: how commands are told where the study is, beside its name; without a password."""
-OPTIONS = "data.options"
-"""Of the environment: how commands are told which data it is, beside its name."""
+LABEL, ROWS = "data.label", "data.rows"
+"""Of the environment: which data it is, beside its name: the label's column, and how many rows of demo data."""
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "stopped",
