@@ -64,7 +64,7 @@ class _PackageCache(FunctionCache):
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
-    dispatcher = njit(function, error_model="numpy", **options)
+    dispatcher = njit(function, error_model="numpy", nogil=True, **options)
     if isinstance(dispatcher, Dispatcher):
         with suppress(RuntimeError):  # no folder to write to: compile in every process
             dispatcher._cache = _PackageCache(function)  # type: ignore[attr-defined]

@@ -67,6 +67,12 @@ class BudgetedModel:
     def width(self) -> int:
         return int(self.support_vectors.shape[1])
 
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Their names, if the training data had some."""
+        names = self.metadata.get("features")
+        return tuple(names) if names else None
+
     def without_scaling(self) -> "BudgetedModel":
         """The same model for rows that are scaled already."""
         return replace(self, scaling=None)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mlflow_servers import HOST, free_port
 from prepared import prepared, write_csv
-from running import eventually
+from running import Command, eventually
 from test_docs import blocks
 from tracked import quiet
 
@@ -189,6 +189,43 @@ def test_a_name_that_is_taken_is_left_alone_unless_it_is_an_export(export, place
     assert export("--out", "model", "--replace", "--format", "native")[0] == 0
     assert not (place / "model" / "model.c").exists()
     assert sorted(file.name for file in place.iterdir()) == ["home", "model", "out"]
+
+
+def test_an_empty_folder_is_as_good_as_none(export, place):
+    (place / "out").mkdir()
+    assert export("--out", "out", "--format", "c")[0] == 0
+    assert (place / "out" / "model.c").is_file()
+
+
+def test_a_killed_export_leaves_nothing_that_the_next_one_does_not_clear_away(export, place):
+    words = ["export", "rings", "--home", place / "home", "--seeds", "100000", "--out", "out"]
+    command = Command(*words, cwd=place)
+    eventually(lambda: list(place.glob(".out.*")))
+    assert command.kill()[0] == -signal.SIGKILL
+    assert [file.name for file in place.iterdir() if file.name != "home"] == [next(place.glob(".out.*")).name]
+    code, _, errors = export("--out", "out")
+    assert code == 0, errors
+    assert sorted(file.name for file in place.iterdir()) == ["home", "out"]
+
+
+def test_a_full_disk_is_a_message_and_leaves_nothing(export, disk):
+    code, _, errors = export("--out", disk / "out", "--format", ALL)
+    assert code == 2
+    assert "No space left on device" in errors
+    assert list(disk.iterdir()) == []
+
+
+def test_a_study_with_folds_trains_on_all_of_them(tmp_path, monkeypatch, capsys):
+    source, home = write_csv(tmp_path / "rings.csv", *points(400)), tmp_path / "home"
+    tune(Job(str(source), study="rings", folds=3, trials=4, confirm=0, workers=0, tracking=False, home=home))
+    words = ["export", "rings", "--home", str(home), "--out", str(tmp_path / "out"), "--format", "native,libsvm"]
+    monkeypatch.setattr(sys, "argv", ["mmbsgd", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0, capsys.readouterr().err
+    text = (tmp_path / "out" / "model-card.md").read_text()
+    assert "| trained on | fold-0 + fold-1 + fold-2, " in text
+    assert "accuracy on the test rows" in text
 
 
 def test_values_that_float32_cannot_tell_apart_are_said_so(tmp_path, monkeypatch, capsys):

@@ -12,6 +12,7 @@ from postgres import PASSWORD, USER, running_server
 from running import PATIENCE, SETTINGS, SPACE, Command, assert_whole, eventually, loaded, run, toy
 
 from workflows.errors import StudyError
+from workflows.export.once import KEY as KEY_OF_LOOKS
 from workflows.study.lease import KEY, Lease
 from workflows.study.ledger import DRIVER_DIED, Ledger
 from workflows.study.storages import open_storage
@@ -146,6 +147,22 @@ def test_a_killed_command_is_replaced_at_once_and_a_running_one_is_not(server, t
     first.end()
     assert code == 0, errors
     assert_whole(url, "demo", 40)
+
+
+def test_a_model_of_a_study_in_postgresql_is_exported_and_its_test_rows_are_used_once(server, tmp_path):
+    url = server.new_url()
+    code, _, errors = run(*DEMO, "--trials", "6", "--storage", url, cwd=tmp_path)
+    assert code == 0, errors
+    words = ("export", "demo", "--storage", url, "--format", "native")
+    code, output, errors = run(*words, "--pick", "fastest", "--out", "first", cwd=tmp_path)
+    assert code == 0, errors
+    assert PASSWORD not in output + (tmp_path / "first" / "model-card.md").read_text()
+    assert KEY_OF_LOOKS in loaded(url, "demo")[1]
+    code, _, errors = run(
+        *words, "--pick", "most-accurate", "--keep", "best-validation", "--out", "second", cwd=tmp_path
+    )
+    assert code == 2
+    assert "--again" in errors
 
 
 def test_of_drivers_that_start_at_the_same_time_one_gets_the_study(server, tmp_path):

@@ -16,8 +16,8 @@ from prepared import class_blocks, entries, prepared, unchanged, write_csv, writ
 from running import Command
 
 from mmbsgd import BudgetedModel
-from workflows import predictions_file
 from workflows.cli import main
+from workflows.prediction import file as predictions_file
 
 NAMES = ["f0", "f1", "f2", "f3"]
 

@@ -21,7 +21,7 @@ from workflows.data import sources, text
 from workflows.errors import DataError
 from workflows.export import c_source, libsvm_model, onnx_graph
 from workflows.export.reading import open_model
-from workflows.predict import Request, open_feed, predictions
+from workflows.prediction.feed import Request, open_feed, predictions
 
 NAMES = ["f0", "f1", "f2", "f3"]
 
@@ -123,8 +123,9 @@ def test_the_demo_is_predicted():
     assert "the demo has 2 features, and the model takes 4" in refused(model_of(), "demo")
 
 
+@pytest.mark.parametrize("name", ["native", "onnx", "mlflow"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_columns_are_found_by_their_names(tmp_path, kind):
+def test_columns_are_found_by_their_names(tmp_path, kind, name):
     matrix, _ = rows_of(6)
     columns = {name: matrix[:, NAMES.index(name)].astype(np.float64) for name in ("f2", "f0", "f3", "f1")}
     columns = {"": range(50), "city": ["Bonn"] * 50, **columns, "answer": ["?"] * 50}
@@ -134,8 +135,10 @@ def test_columns_are_found_by_their_names(tmp_path, kind):
     else:
         lines = [",".join(columns), *(",".join(map(str, row.values())) for row in table.to_pylist())]
         (tmp_path / "rows.csv").write_text("\n".join(lines))
-    scores, known, notes = predicted(model_of(names=NAMES), tmp_path / f"rows.{kind}")
-    assert scores.tolist() == model_of().decision_function(matrix).tolist()
+    (tmp_path / "saved").mkdir()
+    model = open_model(saved(model_of(names=NAMES), tmp_path / "saved", name))
+    scores, known, notes = predicted(model, tmp_path / f"rows.{kind}")
+    np.testing.assert_allclose(scores, model_of().decision_function(matrix), atol=1e-4)
     assert (known == -1).all()
     assert notes == ("Columns that the model does not know are ignored: '', 'city', 'answer'.",)
 

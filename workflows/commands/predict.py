@@ -14,7 +14,7 @@ from workflows.errors import DataError
 
 if TYPE_CHECKING:
     from workflows.export.check import Predictor
-    from workflows.predict import Block
+    from workflows.prediction.feed import Block
 
 
 def predict(
@@ -41,8 +41,8 @@ def predict(
     """Predict the label of every row, in the order of the data; where it has labels, say how many are right."""
     # These bring the kernels, which other commands need not wait for.
     from workflows.export.reading import open_model
-    from workflows.predict import Request, open_feed, predictions
-    from workflows.predictions_file import check_name, writing
+    from workflows.prediction.feed import Request, open_feed, predictions
+    from workflows.prediction.file import check_name, writing
 
     screen = Console(stderr=True)
     if out is not None:

@@ -5,9 +5,6 @@ cannot rename: there partitions get names of their own, the manifest, written la
 of an earlier set or of a dead writer are deleted afterwards.
 """
 
-import fcntl
-import glob
-import os
 import re
 import secrets
 import shutil
@@ -16,16 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from workflows.data.labelled import listed
 from workflows.data.manifest import FILE
 from workflows.data.places import Place, speaking
 from workflows.errors import DataError
+from workflows.files import claimed, clear_remains, take_place
 
-_MARK = ".preparing-"
-_REPLACED = ".replaced-"
-_LOCK = "lock"
 _PARTITION = re.compile(r"(train|validation|test|fold-[0-9]+)-[0-9]{5,}(-[0-9a-f]{8})?\.arrow")
 
 
@@ -45,7 +39,7 @@ def writing(target: Place, *, replace: bool) -> Iterator[Target]:
         target = Place(target.filesystem, str(Path(target.path).resolve()), target.name)  # a link stays where it is
     if target.local:
         with speaking(f"cannot write {target.name}"):
-            _clear_remains(Path(target.path))
+            clear_remains(Path(target.path))
     _refuse(target, replace)
     manager = _local(target, replace) if target.local else _remote(target)
     with manager as made:
@@ -72,7 +66,7 @@ def _local(target: Place, replace: bool) -> Iterator[Target]:
     failing = f"cannot write {target.name}"
     with speaking(failing):
         final.parent.mkdir(parents=True, exist_ok=True)
-        aside, lock = _claimed(final)
+        aside, lock = claimed(final)
     try:
         with lock:
             scratch = aside / "scratch"
@@ -81,64 +75,11 @@ def _local(target: Place, replace: bool) -> Iterator[Target]:
             yield Target(Place(target.filesystem, str(aside), target.name), scratch, "")
             with speaking(failing):
                 shutil.rmtree(scratch)
-                (aside / _LOCK).unlink()
                 _refuse(target, replace)  # what came there meanwhile
-                _swap(aside, final)
+                take_place(aside, final)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-
-
-def _claimed(final: Path) -> tuple[Path, Any]:
-    """A new folder beside the target, and its lock, which lives as long as the writer does.
-
-    The folder gets the name that others look for when the lock is held: one with that name and without a living lock
-    is what a dead writer left.
-    """
-    token = secrets.token_hex(6)
-    starting = final.parent / f".{final.name}.starting-{token}"
-    starting.mkdir()
-    lock = None
-    try:
-        lock = open(starting / _LOCK, "w")  # noqa: SIM115
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        aside = final.parent / f".{final.name}{_MARK}{token}"
-        os.rename(starting, aside)
-    except BaseException:
-        if lock is not None:
-            lock.close()
-        shutil.rmtree(starting, ignore_errors=True)
-        raise
-    return aside, lock
-
-
-def _clear_remains(final: Path) -> None:
-    for old in final.parent.glob(f".{glob.escape(final.name)}{_REPLACED}*"):
-        if final.exists():
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.rename(old, final)  # its writer died between two renames
-    for folder in final.parent.glob(f".{glob.escape(final.name)}{_MARK}*"):
-        with suppress(BlockingIOError):
-            with suppress(FileNotFoundError), open(folder / _LOCK) as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _swap(aside: Path, final: Path) -> None:
-    with suppress(OSError):
-        final.rmdir()  # an empty folder makes room
-    if not final.exists():
-        os.rename(aside, final)
-        return
-    old = final.parent / f".{final.name}{_REPLACED}{secrets.token_hex(6)}"
-    os.rename(final, old)
-    try:
-        os.rename(aside, final)
-    except OSError:
-        os.rename(old, final)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

@@ -31,6 +31,11 @@ class Predictor(Protocol):
     @property
     def width(self) -> int: ...
 
+    @property
+    def features(self) -> tuple[str, ...] | None:
+        """Their names, where its format keeps them."""
+        ...
+
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """Of raw rows; positive for classes[1]."""
         ...

@@ -1,8 +1,5 @@
 """From a study to a folder of files that answer alike: choose, refit, test once, write, check, tell."""
 
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +22,7 @@ from workflows.export.check import Checked, check
 from workflows.export.choice import ANY, Choice, Limits, choose
 from workflows.export.once import Tested, look_once
 from workflows.export.refit import SEEDS, TEST, refit
+from workflows.files import clear_remains, folder_aside
 from workflows.records import Keep, Pick
 from workflows.study.facts import reference_of
 from workflows.study.snapshot import LABEL, ROWS, Snapshot
@@ -149,22 +147,17 @@ def some_rows(data: PreparedData, scaling: Scaling | None) -> Any:
 def _folder(request: Request) -> Iterator[Path]:
     """A folder beside the wanted one, which takes its name when everything is in it."""
     out = request.out.absolute()
-    if out.exists() and not request.replace:
-        raise ExportError(f"{request.out} is there already: choose another --out, or say --replace")
-    if out.exists() and not (out / CARD).is_file():
-        raise ExportError(f"{request.out} is not the folder of an exported model: nothing was replaced")
-    beside, old = (out.with_name(f".{out.name}.{secrets.token_hex(4)}") for _ in range(2))
     try:
-        beside.mkdir(parents=True)
-        yield beside
-        if out.exists():
-            os.replace(out, old)
-        os.replace(beside, out)
+        clear_remains(out)
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            if not request.replace:
+                raise ExportError(f"{request.out} is there already: choose another --out, or say --replace")
+            if not (out / CARD).is_file():
+                raise ExportError(f"{request.out} is not the folder of an exported model: nothing was replaced")
+        with folder_aside(out) as beside:
+            yield beside
     except OSError as error:
         raise ExportError(f"cannot write {request.out}: {error.strerror or error}; choose another --out") from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(

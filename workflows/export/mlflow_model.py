@@ -23,10 +23,16 @@ MOST_NAMED = 1000
 def write(model: BudgetedModel, path: Path, example: NDArray[Any]) -> list[Path]:
     """A folder that `mlflow models serve -m` takes. example: some raw rows."""
     with quietly(), tempfile.TemporaryDirectory(prefix="mmbsgd-export-") as folder:
+        from mlflow.exceptions import MlflowException
         from mlflow.pyfunc import save_model
 
         (graph,) = onnx_graph.write(model, Path(folder) / onnx_graph.FILE)
-        save_model(path=str(path), **arguments(model, graph, example))
+        try:
+            save_model(path=str(path), **arguments(model, graph, example))
+        except MlflowException as error:
+            if isinstance(error.__cause__, OSError):  # a full disk, which MLflow takes for a file that it cannot copy
+                raise error.__cause__ from None
+            raise
     return [path]
 
 
@@ -41,12 +47,12 @@ def arguments(model: BudgetedModel, graph: Path, example: NDArray[Any]) -> dict[
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
-    names = model.metadata.get("features")
-    shown: Any = np.asarray(example, np.float64 if names else np.float32)
+    names = model.features
+    shown: Any = np.asarray(example, np.float32)
     inputs = Schema([TensorSpec(np.dtype(np.float32), (-1, model.width))])
     if names and len(names) <= MOST_NAMED:
         inputs = Schema([ColSpec("double", name) for name in names])
-        shown = pd.DataFrame(shown, columns=names)
+        shown = pd.DataFrame(np.asarray(example, np.float64), columns=list(names))
     kinds = {bool: "boolean", int: "long", float: "double", str: "string"}
     kind = kinds[type(np.array(model.classes).tolist()[0])]  # of both: one may be 0 and the other 0.5
     outputs = Schema([ColSpec(kind, "label"), ColSpec("float", "score")])

@@ -1,12 +1,12 @@
 """The test rows are looked at once per study: what has chosen a model cannot judge it any more.
 
 That they were used, for which model and with what result is kept with the study itself, so that whoever opens it next
-knows. The very same model may be exported again: its result is known.
+knows. The very same model may be exported again: its result is known, or, if the process died that looked, still owed.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from workflows.errors import StudyError
@@ -56,10 +56,12 @@ def look_once(
         settings, space = settings_of(ledger.notes(), study)
     with held(study, home, storage, settings, space, Watcher()) as mine:
         looks = looks_of(mine.ledger)
-        for place, look in enumerate(looks):
-            if look.model == model and look.score is not None:
-                return Tested(look.score, tuple(looks[:place]))
-        if looks and not again:
+        place = next((place for place, look in enumerate(looks) if look.model == model), len(looks))
+        known, before = looks[place:][:1], tuple(looks[:place])
+        for look in known:
+            if look.score is not None:
+                return Tested(look.score, before)
+        if looks and not known and not again:
             last = looks[-1]
             said = "" if last.score is None else f" ({last.score:.2%})"
             raise StudyError(
@@ -68,10 +70,11 @@ def look_once(
                 "will tell"
             )
         new = Look(trial, model, time.time())
-        _keep(mine.ledger, [*looks, new])  # before the look: a process that dies in it has looked
+        later = looks[place + 1 :]
+        _keep(mine.ledger, [*before, new, *later])  # before the look: a process that dies in it has looked
         found = score()
-        _keep(mine.ledger, [*looks, Look(trial, model, new.when, found)])
-        return Tested(found, tuple(looks))
+        _keep(mine.ledger, [*before, replace(new, score=found), *later])
+        return Tested(found, before)
 
 
 def looks_of(ledger: Ledger) -> list[Look]:

@@ -4,9 +4,9 @@
     f(x) = sum_j alpha_j exp(2 <u, t_j> - ||t_j||^2 - ||u||^2) + b
 
 x' is scaled in double and rounded to float32, as the model does it; exponentials are weighted and added in double.
-What is left is cancellation in the exponent: it is off by e sqrt(d) (||u|| + ||t_j||)^2 or so, with d features and e the
-unit roundoff, and matters where exp(-||u - t_j||^2) is large, at the support vectors above all. Three precisions, the
-first that keeps within TOLERANCE:
+What is left is cancellation in the exponent: it is off by e sqrt(d) (||u|| + ||t_j||)^2 or so, with d features and e
+the unit roundoff, and matters where exp(-||u - t_j||^2) is large, at the support vectors above all. Three precisions,
+the first that keeps within TOLERANCE:
 
 single       products in float32; tried at support vectors and halfway between two, with a quarter of TOLERANCE to keep
 double       in float64, in twice the time; with R = max ||t_j||, errors are surely below
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel
 from mmbsgd._version import __version__
-from workflows.export.shared import batches, contents, joined, labels_of, refuse, two_labels, vectors_of
+from workflows.export.shared import batches, contents, feature_names, joined, labels_of, refuse, two_labels, vectors_of
 from workflows.files import written
 
 NAME, FILE = "onnx", "model.onnx"
@@ -66,7 +66,7 @@ def _error_of_single(points: NDArray[np.float64], coefficients: NDArray[np.float
     def scores(rows: NDArray[np.float64], kind: type[np.floating[Any]]) -> NDArray[np.float64]:
         t, u = points.astype(kind), rows.astype(kind)
         exponents = u @ (2 * t.T) - np.square(t).sum(axis=1) - np.square(u).sum(axis=1, keepdims=True)
-        return np.exp(exponents) @ coefficients
+        return np.asarray(np.exp(exponents) @ coefficients)
 
     with np.errstate(all="ignore"):
         errors = [np.abs(scores(part, np.float32) - scores(part, np.float64)).max() for part in parts]
@@ -125,7 +125,13 @@ def graph_of(model: BudgetedModel, precision: Precision | None = None) -> Any:
         producer_version=__version__,
     )
     at_once = ROWS if precision != "differences" else max(1, min(ROWS, _NUMBERS // max(1, model.support_vectors.size)))
-    facts = {"producer": PRODUCER, "version": __version__, "classes": json.dumps(labels), "rows_at_once": str(at_once)}
+    facts = {
+        "producer": PRODUCER,
+        "version": __version__,
+        "classes": json.dumps(labels),
+        "features": json.dumps(model.features),
+        "rows_at_once": str(at_once),
+    }
     helper.set_model_props(whole, facts)
     onnx.checker.check_model(whole, full_check=True)
     return whole
@@ -225,7 +231,8 @@ def load(path: Path, *, threads: int = 1) -> "Session":
         whole = load_model_from_string(data)
         _check_harmless(whole)
         facts = {entry.key: entry.value for entry in whole.metadata_props}
-        return Session(data, two_labels(facts["classes"]), int(facts["rows_at_once"]), threads)
+        names = feature_names(facts.get("features", "null"))
+        return Session(data, two_labels(facts["classes"]), names, int(facts["rows_at_once"]), threads)
     except Exception as error:  # onnxruntime's and protobuf's have no base of their own
         known = isinstance(error, ValueError | KeyError | TypeError)
         if known or type(error).__module__.startswith(("onnxruntime.", "google.protobuf.")):
@@ -249,7 +256,9 @@ def _check_harmless(whole: Any) -> None:
 class Session:
     """The graph in onnxruntime."""
 
-    def __init__(self, data: bytes, classes: tuple[Any, Any], at_once: int, threads: int) -> None:
+    def __init__(
+        self, data: bytes, classes: tuple[Any, Any], features: tuple[str, ...] | None, at_once: int, threads: int
+    ) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -262,8 +271,10 @@ class Session:
         names = [one.name for one in self._session.get_outputs()]
         if (rows.name, rows.type, names) != ("rows", "tensor(float)", ["label", "score"]) or len(rows.shape) != 2:
             raise ValueError("it takes or gives other things than rows, label and score")
-        self.classes = classes
+        self.classes, self.features = classes, features
         self.width = int(rows.shape[1])
+        if features is not None and len(features) != self.width:
+            raise ValueError("it has not as many names as features")
 
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """Of raw rows; positive for classes[1]."""

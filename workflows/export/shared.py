@@ -70,12 +70,26 @@ def refuse(path: str | os.PathLike[str], why: object) -> NoReturn:
     raise ModelFileError(f"{os.fspath(path)} is damaged, cut off or of another kind: {why}; export the model again")
 
 
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("its names are nested") from None
+
+
+def feature_names(text: str) -> tuple[str, ...] | None:
+    """From JSON; null: the data had none."""
+    names = _from_json(text)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("its features' names are not a list of words")
+    return tuple(names)
+
+
 def two_labels(text: str) -> tuple[Any, Any]:
     """From JSON."""
-    try:
-        labels = json.loads(text)
-    except RecursionError:
-        raise ValueError("its labels are nested") from None
+    labels = _from_json(text)
     plain = isinstance(labels, list) and all(isinstance(label, bool | int | float | str) for label in labels)
     if not plain or len(labels) != 2 or labels[0] == labels[1]:
         raise ValueError("its labels are not two different ones")
@@ -121,6 +135,10 @@ class Sum:
     @property
     def width(self) -> int:
         return int(self.vectors.shape[1])
+
+    @property
+    def features(self) -> None:
+        """Names, which these formats do not keep."""
 
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """Of raw rows; positive for classes[1]."""

@@ -1,6 +1,6 @@
 """Predictions for data of any size: threads read and decide, and rows come out in the order of the input.
 
-Compiled kernels hold Python's lock, readers do not: while one block is decided on, the next ones are read.
+Readers and kernels do not hold Python's lock, so that all cores are used.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -83,12 +83,6 @@ def predictions(feed: Feed, report: Progress) -> Iterator[Block]:
         report(f"predicting {feed.name}", positions[number], max(feed.size, 1))
 
 
-def names_of(model: Predictor) -> tuple[str, ...] | None:
-    """Of its features; only the model's own format keeps them."""
-    names = model.metadata.get("features") if isinstance(model, BudgetedModel) else None
-    return tuple(names) if names else None
-
-
 def _raw(model: Predictor, request: Request) -> Feed:
     if request.splits:
         raise DataError(f"{request.data} is not a prepared folder, which alone has splits: leave out --split")
@@ -98,7 +92,7 @@ def _raw(model: Predictor, request: Request) -> Feed:
         label=request.label,
         dropped=request.dropped,
         rows=request.rows,
-        inputs=Inputs(model.width, names_of(model)),
+        inputs=Inputs(model.width, model.features),
     )
     # A scaling needs digits that float32 would lose.
     dtype = np.float32 if isinstance(model, BudgetedModel) and model.scaling is None else np.float64
@@ -121,7 +115,7 @@ def _notes(model: Predictor, source: sources.Source, request: Request) -> tuple[
     columns = source.columns
     if columns is None:
         return ()
-    if names_of(model) is None:
+    if model.features is None:
         return ("The model file has no names of features: columns are taken in their order.",)
     used = {*columns.features, columns.label, *request.dropped}
     others = [name for name in columns.names if name not in used]
@@ -132,7 +126,7 @@ def _prepared(model: Predictor, data: PreparedData, splits: tuple[str, ...]) -> 
     manifest, name = data.manifest, data.folder.name
     if manifest.width != model.width:
         raise DataError(f"{name} has rows of {manifest.width} features, and the model takes {model.width}")
-    names = names_of(model)
+    names = model.features
     if names is not None and manifest.features is not None and names != tuple(manifest.features):
         other = [one for one in names if one not in manifest.features]
         raise DataError(
