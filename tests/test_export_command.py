@@ -127,7 +127,7 @@ def test_the_test_rows_are_used_once_and_the_card_tells_when_they_were_not(expor
     assert not (place / "c").exists()
     code, output, errors = export("--trial", second, "--out", "c", "--again")
     assert code == 0, errors
-    assert "they were used 1 times before" in output
+    assert "they were used once before" in output
     assert "had been used before" in (place / "c" / "model-card.md").read_text()
 
 

@@ -99,13 +99,14 @@ def _tell(exported: "Exported", seen: "Snapshot") -> None:
     if exported.tested is None:
         lines.append("The data has no test rows: how good it is on new rows was not measured.")
     else:
-        again = f" (they were used {len(exported.tested.earlier)} times before)" if exported.tested.earlier else ""
+        times = len(exported.tested.earlier)
+        again = f" (they were used {'once' if times == 1 else f'{times} times'} before)" if times else ""
         lines.append(f"{settings.metric} on the test rows: {exported.tested.score:.2%}{again}")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
-    table = Table("format", "files", "size", "one row", "1,000 rows", "largest difference", title_justify="left")
+    table = Table("format", "file", "size", "one row", "1,000 rows", "difference")
     for name, *figures in summary(exported.checked):
-        table.add_row(name, ", ".join(exported.files[name]), *figures)
+        table.add_row(name, exported.files[name][0], *figures)
     console.print(table)
     console.print(f"All of it and model-card.md are in {escape(str(exported.folder))}.", soft_wrap=True)
 
