@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from mlflow_servers import HOST, free_port
 from prepared import prepared, write_csv
-from running import Command, eventually
+from running import Command, eventually, loaded
 from test_docs import blocks
 from tracked import quiet
 
@@ -22,6 +22,7 @@ from workflows.cli import main
 from workflows.commands.sync import looked_up
 from workflows.data import PreparedData
 from workflows.export import c_source, libsvm_model, mlflow_model, native, onnx_graph
+from workflows.export.once import KEY
 from workflows.study.job import Job
 from workflows.study.job import run as tune
 
@@ -127,8 +128,10 @@ def test_the_test_rows_are_used_once_and_the_card_tells_when_they_were_not(expor
     assert not (place / "c").exists()
     code, output, errors = export("--trial", second, "--out", "c", "--again")
     assert code == 0, errors
-    assert "they were used once before" in output
-    assert "had been used before" in (place / "c" / "model-card.md").read_text()
+    assert "other models were tested too: 1" in output
+    assert f"used for other models too** (trial {first} on" in (place / "c" / "model-card.md").read_text()
+    assert export("--trial", first, "--out", "d", "--format", "c")[0] == 0
+    assert f"used for other models too** (trial {second} on" in (place / "d" / "model-card.md").read_text()
 
 
 def test_data_without_test_rows_is_told_and_none_are_invented(tmp_path, monkeypatch, capsys):
@@ -157,6 +160,10 @@ def test_data_without_test_rows_is_told_and_none_are_invented(tmp_path, monkeypa
         (["--pick", "knee", "--trial", "1"], "one of them"),
         (["--register", "name"], "need --format mlflow"),
         (["--alias", "champion", "--format", "mlflow"], "--register NAME"),
+        (["--register", "a/b", "--format", "mlflow"], "neither '/' nor ':'"),
+        (["--register", " ", "--format", "mlflow"], "not empty"),
+        (["--register", "a", "--alias", "v1", "--format", "mlflow"], "neither 'latest' nor a version"),
+        (["--register", "a", "--alias", "not good", "--format", "mlflow"], "letters, digits"),
         (["--out", "home/studies/rings.journal/x"], "cannot write"),
         (["--out", "/proc/nowhere/x"], "cannot write"),
     ],
@@ -228,6 +235,46 @@ def test_a_study_with_folds_trains_on_all_of_them(tmp_path, monkeypatch, capsys)
     assert "accuracy on the test rows" in text
 
 
+def test_a_study_is_exported_from_anywhere(tmp_path, monkeypatch, capsys):
+    """It was tuned with a path that means something in one folder only."""
+    monkeypatch.chdir(tmp_path)
+    write_csv(tmp_path / "rings.csv", *points(300))
+    home = tmp_path / "home"
+    tune(Job("rings.csv", study="rings", trials=4, confirm=0, workers=0, tracking=False, home=home))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(sys, "argv", ["mmbsgd", "export", "rings", "--home", str(home), "--format", "native"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0, capsys.readouterr().err
+
+
+def test_rows_of_unit_length_are_refused_for_libsvm_before_any_work(tmp_path, monkeypatch, capsys):
+    prepared(tmp_path / "rings", write_csv(tmp_path / "rings.csv", *points(300)), scale="unit")
+    home = tmp_path / "home"
+    tune(Job(str(tmp_path / "rings"), trials=4, confirm=0, workers=0, tracking=False, home=home))
+    words = ["export", "rings", "--home", str(home), "--format", ALL, "--out", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["mmbsgd", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "unit length" in capsys.readouterr().err
+    assert KEY not in loaded(home / "studies" / "rings.journal", "rings")[1]
+
+
+def test_a_study_that_is_not_tracked_stays_so(export, place):
+    code, output, errors = export("--format", "mlflow", "--out", "out")
+    assert code == 0, errors
+    assert "MLflow (" not in output
+    assert not list((place / "home").glob("mlflow*"))
+    assert {"model-card.md", "front.svg"} <= {file.name for file in (place / "out" / "mlflow").iterdir()}
+
+
+def test_the_chosen_model_is_marked_in_its_picture(export, place):
+    assert export("--out", "out", "--format", "c")[0] == 0
+    assert "chosen" in (place / "out" / "front.svg").read_text()
+
+
 def test_values_that_float32_cannot_tell_apart_are_said_so(tmp_path, monkeypatch, capsys):
     matrix, labels = points(300)
     names = ["width", "height", "depth"]
@@ -271,8 +318,10 @@ def test_a_registered_model_has_its_card_and_alias_and_the_study_s_run_stays_as_
     assert run.data.tags["mmbsgd.exported"] == str(BudgetedModelOf(place).trial)
     assert run.info.status == "FINISHED"
     ended = run.info.end_time
-    names = {file.path for file in client.list_artifacts(version.run_id, "export")}
-    assert "export/model-card.md" in names
+    (folder,) = client.list_artifacts(version.run_id, "export")  # one for every model
+    assert folder.path.startswith(f"export/trial-{BudgetedModelOf(place).trial}-")
+    names = {file.path.rpartition("/")[2] for file in client.list_artifacts(version.run_id, folder.path)}
+    assert {"model-card.md", "front.svg", "mlflow"} <= names
     code, output, errors = export("--format", "mlflow", "--register", "rings", "--alias", "champion", "--out", "new")
     assert code == 0, errors
     assert client.get_model_version_by_alias("rings", "champion").version == version.version + 1
@@ -362,6 +411,8 @@ def test_mlflow_serves_the_model_over_http(export, place):
     with served(place / "out" / "mlflow", place) as address:
         answer = json.loads(_answer(address, rows))["predictions"]
         assert _answer(address, {"dataframe_split": {"columns": ["width"], "data": [[1.0]]}}) is None
+        missing = {"columns": ["width", "height", "depth"], "data": [[1.0, None, 2.0]]}
+        assert _answer(address, {"dataframe_split": missing}) is None
     expected = BudgetedModel.load(place / "out" / "model.arrow")
     assert [row["label"] for row in answer] == expected.predict(matrix).tolist()
     np.testing.assert_allclose([row["score"] for row in answer], expected.decision_function(matrix), atol=1e-4)

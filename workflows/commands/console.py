@@ -61,7 +61,7 @@ def _program() -> str:
 def progress(screen: Console = console) -> Iterator[Callable[[str, float, float], None]]:
     """A function (stage, done, total) that draws one bar per stage; bars vanish when the work is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True) as bars:
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bars:
         stages: dict[str, TaskID] = {}
 
         def report(stage: str, done: float, total: float) -> None:

@@ -1,5 +1,6 @@
 """`mmbsgd export`: a model of the front becomes files that run elsewhere."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from workflows.records import Keep, Pick
 if TYPE_CHECKING:
     from workflows.export.exporting import Exported
     from workflows.study.snapshot import Snapshot
+    from workflows.tracking.address import Address
 
 
 def export(
@@ -27,7 +29,7 @@ def export(
     max_seconds: Annotated[float | None, typer.Option(help="The most accurate that trains in so long.", min=0)] = None,
     max_budget: Annotated[int | None, typer.Option(help="… with at most so many support vectors.", min=1)] = None,
     max_latency_us: Annotated[
-        float | None, typer.Option(help="… that predicts a row in so many microseconds.", min=0)
+        float | None, typer.Option(help="… that predicts in so many microseconds per row of a batch.", min=0)
     ] = None,
     formats: Annotated[
         str, typer.Option("--format", help="Comma-separated, of: native, onnx, libsvm, mlflow, c.")
@@ -54,6 +56,7 @@ def export(
     from workflows.export.choice import Limits
     from workflows.export.exporting import Request, formats_of
     from workflows.export.exporting import export as write
+    from workflows.export.publishing import check_names
 
     request = Request(
         out=out or Path(f"{study}-model"),
@@ -66,22 +69,31 @@ def export(
         again=again,
         replace=replace,
     )
-    if (register or alias) and "mlflow" not in request.formats:
+    if (register is not None or alias is not None) and "mlflow" not in request.formats:
         raise ExportError("--register and --alias need --format mlflow")
-    if alias and not register:
+    if alias is not None and register is None:
         raise ExportError("--alias needs a name to belong to: --register NAME")
+    check_names(register, alias)
     seen = looked_up(study, home, storage)
+    where = address_of(seen, mlflow, home) if _is_published(seen, request.formats, register, mlflow) else None
     with progress() as report:
         exported = write(seen, home, storage, request, report)
     _tell(exported, seen)
-    if "mlflow" in request.formats:
-        _publish(exported, seen, mlflow, home, storage, register, alias)
-    where = where_options(home, storage)
+    if where is not None:
+        _publish(exported, seen, where, home, storage, register, alias)
+    options = where_options(home, storage)
     first = next(iter(exported.files.values()))[0]
     say_next(
         (f"mmbsgd predict {request.out / first} DATA", "labels for new rows"),
-        *([(f"mmbsgd ui {study}{where}", "the model in MLflow")] if "mlflow" in request.formats else []),
+        *([(f"mmbsgd ui {study}{options}", "the model in MLflow")] if where is not None else []),
     )
+
+
+def _is_published(seen: "Snapshot", formats: Sequence[str], register: str | None, uri: str | None) -> bool:
+    """A study that is not tracked stays so, unless somebody asks for it."""
+    from workflows.study.snapshot import TRACKING
+
+    return "mlflow" in formats and bool(register or uri or TRACKING in seen.environment)
 
 
 def _tell(exported: "Exported", seen: "Snapshot") -> None:
@@ -99,8 +111,8 @@ def _tell(exported: "Exported", seen: "Snapshot") -> None:
     if exported.tested is None:
         lines.append("The data has no test rows: how good it is on new rows was not measured.")
     else:
-        times = len(exported.tested.earlier)
-        again = f" (they were used {'once' if times == 1 else f'{times} times'} before)" if times else ""
+        times = len(exported.tested.others)
+        again = f" (other models were tested too: {times})" if times else ""
         lines.append(f"{settings.metric} on the test rows: {exported.tested.score:.2%}{again}")
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False)
@@ -114,7 +126,7 @@ def _tell(exported: "Exported", seen: "Snapshot") -> None:
 def _publish(
     exported: "Exported",
     seen: "Snapshot",
-    uri: str | None,
+    where: "Address",
     home: Path,
     storage: str | None,
     register: str | None,
@@ -123,15 +135,14 @@ def _publish(
     from workflows.export.publishing import log
     from workflows.tracking.store import Away
 
-    where = address_of(seen, uri, home)
-    experiment, run = bring(seen, where, home, storage)
+    again = "run the same command again with --replace when it does"
     try:
+        experiment, run = bring(seen, where, home, storage, advice=f"the files are in {exported.folder}; {again}")
         with console.status("Logging the model to MLflow…"):
             version = log(exported, where, experiment, run, register, alias)
     except Away as error:
         raise TrackingError(
-            f"the files are in {exported.folder}, but MLflow ({where.shown}) does not answer: {error}; run the same "
-            "command again with --replace when it does"
+            f"the files are in {exported.folder}, but MLflow ({where.shown}) does not answer: {error}; {again}"
         ) from None
     said = f"version {version} of {register}" + (f", alias {alias}" if alias else "") if register else f"run {run}"
     console.print(escape(f"MLflow ({where.shown}) has it: {said}"), soft_wrap=True, highlight=False)

@@ -56,7 +56,13 @@ def address_of(seen: "Snapshot", uri: str | None, home: Path) -> "Address":
 
 
 def bring(
-    seen: "Snapshot", where: "Address", home: Path, storage: str | None, *, patient: bool = True
+    seen: "Snapshot",
+    where: "Address",
+    home: Path,
+    storage: str | None,
+    *,
+    patient: bool = True,
+    advice: str = "run the same command again when it does: nothing is lost",
 ) -> tuple[str, str]:
     """Completes the study's runs; returns the numbers of its experiment and of its parent run.
 
@@ -76,9 +82,7 @@ def bring(
             seen = sender.look() or seen  # much may have happened while another process was at work
             sender.finish(seen, _status(seen), lambda done, total: report("writing to MLflow", done, total))
     except Away as error:
-        raise TrackingError(
-            f"MLflow ({where.shown}) does not answer: {error}; run the same command again when it does: nothing is lost"
-        ) from None
+        raise TrackingError(f"MLflow ({where.shown}) does not answer: {error}; {advice}") from None
     except OSError as error:
         raise TrackingError(f"cannot write the study's report: {error.strerror}: {error.filename}") from None
     return sender.run

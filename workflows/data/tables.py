@@ -72,6 +72,8 @@ def choose_for(inputs: Inputs, names: Sequence[str], label: str | None, dropped:
         label = LABEL
     features = _besides(names, label, dropped, source)
     if inputs.names is None:
+        if all(map(_is_number, names)):
+            raise DataError(f"{source} begins with a line of numbers: its first line must name the columns")
         if len(features) != inputs.width:
             raise DataError(
                 f"{source} has {len(features)} columns of features, and the model takes {inputs.width}, whose names it "
@@ -83,6 +85,14 @@ def choose_for(inputs: Inputs, names: Sequence[str], label: str | None, dropped:
     if missing := [name for name in inputs.names if name not in features]:
         raise DataError(f"the model needs {listed(missing)} of {source}: it can be neither dropped nor the label")
     return Columns(tuple(names), label, inputs.names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_names(names: Sequence[str], dropped: Sequence[str], source: str) -> None:

@@ -108,13 +108,14 @@ def _neighbours(choice: Choice, seen: Snapshot) -> list[str]:
 def _found(choice: Choice, seen: Snapshot) -> list[tuple[str, str]]:
     member, runs = choice.member, choice.member.runs
     how = f"{confirmed([member])}, {runs} runs" if runs else "one run of the search, not confirmed"
+    latency = (member.counters or {}).get("latency")
     return [
         (
             f"{heading(name)} in the study ({how})",
             objective(name, value, member.deviations[place] if runs else math.nan),
         )
         for place, (name, value) in enumerate(zip(seen.settings.names, member.values, strict=True))
-    ]
+    ] + ([("time per row of a batch in the study (one run)", f"{1e6 * latency:.3g} µs")] if latency else [])
 
 
 def _tested(tested: Tested | None) -> str:
@@ -127,9 +128,12 @@ def _warnings(tested: Tested | None) -> list[str]:
             "**The data has no test rows**: how good the model is on new data was not measured. Validation rows chose "
             "it, so that their figures are a little too good."
         ]
-    if tested.earlier:
-        looks = ", ".join(f"trial {look.trial} on {look.date}" for look in tested.earlier)
-        return [f"**The test rows had been used before** ({looks}): the figure may be a little too good."]
+    if tested.others:
+        looks = ", ".join(f"trial {look.trial} on {look.date}" for look in tested.others)
+        return [
+            f"**The test rows were used for other models too** ({looks}): if their scores had a say in the choice, the "
+            "figure is a little too good."
+        ]
     return []
 
 
@@ -144,7 +148,7 @@ def _refits(refitted: Refitted) -> str:
 
 def _scores(refitted: Refitted) -> str:
     low, high = min(refitted.scores), max(refitted.scores)
-    return f"{low:.2%}" + (f" to {high:.2%}" if high > low else "")
+    return f"{low:.2%}" + (f" to {high:.2%}, kept: {refitted.scores[refitted.position]:.2%}" if high > low else "")
 
 
 def _kept(refitted: Refitted) -> str:

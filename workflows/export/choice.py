@@ -56,11 +56,21 @@ def choose(seen: Snapshot, *, pick: Pick | None = None, trial: int | None = None
     if sum((pick is not None, trial is not None, bool(limits))) > 1:
         raise StudyError("choose by --pick, by --trial or by limits, one of them")
     if trial is not None:
-        return _choice(seen, _of_trial(seen, trial), f"trial {trial}, as asked")
+        return _choice(seen, _of_trial(seen, trial), f"trial {trial}, as asked{_beaten(front, trial)}")
     if limits:
         return _choice(seen, *_within(front, limits, seen.settings))
     best, why = _PICKED[pick or "knee"]
+    if best is knee and knee(front) is most_accurate(front):
+        why = f"the most accurate, since the front has no knee ({KNEE})"
     return _choice(seen, best(front), why)
+
+
+def _beaten(front: Sequence[Member], number: int) -> str:
+    return (
+        ""
+        if number in {member.number for member in front}
+        else "; it is not on the front: others are better and cheaper"
+    )
 
 
 def _of_trial(seen: Snapshot, number: int) -> Member:
@@ -114,7 +124,7 @@ def _rules(limits: Limits, settings: Settings) -> list[_Rule]:
     if limits.max_budget is not None:
         rules.append(_Rule(_budget, limits.max_budget, False, lambda v: f"{v:.0f} support vectors"))
     if limits.max_latency_us is not None:
-        rules.append(_Rule(_latency, limits.max_latency_us, False, lambda v: f"{v:.3g} µs a row"))
+        rules.append(_Rule(_latency, limits.max_latency_us, False, lambda v: f"{v:.3g} µs a row in a batch"))
     return rules
 
 
@@ -152,7 +162,7 @@ def _budget(member: Member) -> float:
 
 
 def _latency(member: Member) -> float:
-    """Microseconds."""
+    """Microseconds per row of a batch, as the study measured it."""
     return 1e6 * (member.counters or {}).get("latency", math.nan)
 
 

@@ -1,6 +1,10 @@
 """From a study to a folder of files that answer alike: choose, refit, test once, write, check, tell."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel
 from mmbsgd.scaling import Scaling
@@ -20,19 +25,19 @@ from workflows.export import c_source, libsvm_model, mlflow_model, native, onnx_
 from workflows.export.card import PICTURE, card
 from workflows.export.check import Checked, check
 from workflows.export.choice import ANY, Choice, Limits, choose
-from workflows.export.once import Tested, look_once
-from workflows.export.refit import SEEDS, TEST, refit
+from workflows.export.once import HeldOutRows, Look, Tested
+from workflows.export.refit import SEEDS, TEST, Report, refit
 from workflows.files import clear_remains, folder_aside
 from workflows.records import Keep, Pick
 from workflows.study.facts import reference_of
-from workflows.study.snapshot import LABEL, ROWS, Snapshot
+from workflows.study.snapshot import LABEL, PLACE, ROWS, Snapshot
 from workflows.trial import score_of
 
 Format = Literal["native", "onnx", "libsvm", "mlflow", "c"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+MODULES: dict[str, Any] = {"native": native, "onnx": onnx_graph, "libsvm": libsvm_model, "c": c_source}
 CARD = "model-card.md"
 CHECKED_ROWS = 1000
-Report = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Exported:
     choice: Choice
     tested: Tested | None
     model: BudgetedModel
+    fingerprint: str
     checked: dict[str, Checked]
     files: dict[str, list[str]]
     card: str
@@ -70,21 +76,21 @@ class Exported:
 
 def export(seen: Snapshot, home: Path, storage: str | None, request: Request, report: Report) -> Exported:
     choice = choose(seen, pick=request.pick, trial=request.trial, limits=request.limits)
+    new = Look(choice.member.number, "", request.seeds, request.keep, time.time())
     with _folder(request) as folder:
         data, settings = data_of(seen, home, report), seen.settings
+        test_rows = HeldOutRows(seen.study, home, storage, new, again=request.again)
+        if TEST in data.manifest.splits:
+            test_rows.check()
+        _rehearse(request.formats, data)
         refitted = refit(
             data, choice.member.parameters, settings.metric, keep=request.keep, seeds=request.seeds, report=report
         )
         tested = None
         if TEST in data.manifest.splits:
-            tested = look_once(
-                seen.study,
-                home,
-                storage,
-                trial=choice.member.number,
-                model=fingerprint(refitted.model),
-                score=lambda: score_of(settings.metric, *data.split(TEST).decide(refitted.model)),
-                again=request.again,
+            tested = test_rows.look_once(
+                fingerprint(refitted.model),
+                lambda: score_of(settings.metric, *data.split(TEST).decide(refitted.model)),
             )
         about = {
             "study": seen.study,
@@ -97,19 +103,23 @@ def export(seen: Snapshot, home: Path, storage: str | None, request: Request, re
         scaling, classes = data.manifest.scaling.scaling(), data.manifest.labels
         model = replace(refitted.model, metadata=about, scaling=scaling, classes=classes)
         rows = some_rows(data, model.scaling)
-        example = rows[:5].toarray() if hasattr(rows, "toarray") else rows[:5]
+        example = _tidy(rows[:5].toarray() if hasattr(rows, "toarray") else rows[:5])
         files, checked = _write(sorted(set(request.formats), key=FORMATS.index), model, rows, example, folder, report)
-        _picture(seen, folder / PICTURE)
+        _picture(seen, choice, folder / PICTURE)
         text = card(seen, choice, refitted, tested, model, checked, files)
         (folder / CARD).write_text(text, encoding="utf-8")
-    return Exported(request.out, choice, tested, model, checked, files, text, example)
+        if "mlflow" in files:
+            for name in (CARD, PICTURE):
+                shutil.copy(folder / name, folder / mlflow_model.FILE / name)
+    return Exported(request.out, choice, tested, model, fingerprint(model), checked, files, text, example)
 
 
 def data_of(seen: Snapshot, home: Path, report: Report) -> PreparedData:
     """The study's own data, prepared as it was."""
     settings, kept = seen.settings, seen.environment
+    lay = kept.get(PLACE, "")
     data = open_data(
-        settings.data,
+        lay if os.path.exists(lay) else settings.data,
         home,
         report,
         label=kept.get(LABEL),
@@ -157,7 +167,10 @@ def _folder(request: Request) -> Iterator[Path]:
         with folder_aside(out) as beside:
             yield beside
     except OSError as error:
-        raise ExportError(f"cannot write {request.out}: {error.strerror or error}; choose another --out") from None
+        where = f" ({error.filename})" if error.filename else ""
+        raise ExportError(
+            f"cannot write {request.out}: {error.strerror or error}{where}; choose another --out"
+        ) from None
 
 
 def _write(
@@ -179,15 +192,31 @@ def _made(name: Format, model: BudgetedModel, folder: Path, example: Any) -> tup
     if name == "mlflow":
         path = folder / mlflow_model.FILE
         return mlflow_model.write(model, path, example), mlflow_model.load(path)
-    module = {"native": native, "onnx": onnx_graph, "libsvm": libsvm_model, "c": c_source}[name]
+    module = MODULES[name]
     path = folder / module.FILE
     return module.write(model, path), module.load(path)
 
 
-def _picture(seen: Snapshot, path: Path) -> None:
+def _rehearse(formats: Sequence[Format], data: PreparedData) -> None:
+    """Fails before any work is done, if a format cannot hold such labels or such a scaling."""
+    manifest = data.manifest
+    scaling, width = manifest.scaling.scaling(), manifest.width
+    empty = BudgetedModel(np.zeros((1, width), np.float32), np.ones(1), 0.0, 1.0, manifest.labels, scaling=scaling)
+    with tempfile.TemporaryDirectory(prefix="mmbsgd-export-") as folder:
+        for name in {"onnx" if name == "mlflow" else name for name in formats}:
+            module = MODULES[name]
+            module.write(empty, Path(folder) / module.FILE)
+
+
+def _tidy(rows: NDArray[Any]) -> NDArray[Any]:
+    """To show: without what scaling back has left of a zero."""
+    return np.where(np.abs(rows) < 1e-6 * np.abs(rows).max(axis=0, initial=0.0), 0.0, rows)
+
+
+def _picture(seen: Snapshot, choice: Choice, path: Path) -> None:
     from workflows.report import trade_off, write_picture
 
-    write_picture(trade_off(seen, reference_of(seen.settings)), path, kind="svg")
+    write_picture(trade_off(seen, reference_of(seen.settings), choice.member), path, kind="svg")
 
 
 def formats_of(text: str) -> tuple[Format, ...]:

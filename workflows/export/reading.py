@@ -18,6 +18,8 @@ _HEAD = 4096
 def open_model(path: Path) -> Predictor:
     if os.path.isdir(path):
         return _from_folder(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ModelFileError(f"{path} is neither a file nor a folder; {POSSIBLE}")
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD)

@@ -4,7 +4,6 @@ SGD's last iterate depends on the order of the rows. The median model is what on
 neither luck nor bad luck, and no row that it did not see had a say in it.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,7 +35,6 @@ class Refitted:
     decided_on: tuple[str, ...]
     rows: int
     keep: Keep
-    seconds: float
 
 
 def refit(
@@ -55,7 +53,6 @@ def refit(
         if VALIDATION not in splits:
             raise StudyError("--keep best-validation needs a validation split, this data has folds: keep the median")
         trained_on, decided_on = [name for name in splits if name not in HELD_OUT], [VALIDATION]
-    began = time.perf_counter()
     training, deciding = data.split(*trained_on), data.split(*decided_on)
     models, scores = [], []
     for number in range(seeds):
@@ -81,5 +78,4 @@ def refit(
         tuple(decided_on),
         training.rows,
         keep,
-        time.perf_counter() - began,
     )

@@ -26,9 +26,9 @@ READING = (
 )
 
 
-def trade_off(snapshot: Snapshot, reference: float | None = None) -> Picture:
-    """reference: the exact SVM's score."""
-    return Picture("trade-off", "The trade-off", READING, (_panel(snapshot, reference),))
+def trade_off(snapshot: Snapshot, reference: float | None = None, chosen: Member | None = None) -> Picture:
+    """reference: the exact SVM's score. chosen: a model to point at."""
+    return Picture("trade-off", "The trade-off", READING, (_panel(snapshot, reference, chosen),))
 
 
 def cost_axis(settings: Settings, shown: tuple[float, float] | None = None) -> Axis:
@@ -48,7 +48,7 @@ def score_range(snapshot: Snapshot) -> tuple[float, float]:
     return worth_seeing([member.values[0] for member in snapshot.front], scores)
 
 
-def _panel(snapshot: Snapshot, reference: float | None) -> Panel:
+def _panel(snapshot: Snapshot, reference: float | None, chosen: Member | None) -> Panel:
     settings, complete, front = snapshot.settings, snapshot.complete, snapshot.front
     title = f"{heading(settings.metric)} over {heading(settings.cost)}"
     stopped = [trial for trial in snapshot.trials if _partial(trial, settings)]
@@ -64,7 +64,11 @@ def _panel(snapshot: Snapshot, reference: float | None) -> Panel:
     marks: list[Mark] = [*_stopped(stopped, settings), *_trials(complete, settings), *_front(front, settings)]
     if reference is not None:
         marks.append(Level(reference, "exact SVM"))
-    marks += _words(front, complete, x, y)
+    if chosen is not None:
+        marks.append(
+            Points((chosen.values[1],), (chosen.values[0],), colours.VERMILION, size=15, entry=Entry("chosen"))
+        )
+    marks += _words(front, complete, x, y, chosen)
     return Panel(title, cost_axis(settings, x), score_axis(settings, y), tuple(marks), wide=True, height=580)
 
 
@@ -174,21 +178,28 @@ def _front(front: Sequence[Member], settings: Settings) -> list[Mark]:
 
 
 def _words(
-    front: Sequence[Member], complete: Sequence[Ended], x: tuple[float, float], y: tuple[float, float]
+    front: Sequence[Member],
+    complete: Sequence[Ended],
+    x: tuple[float, float],
+    y: tuple[float, float],
+    chosen: Member | None,
 ) -> list[Label]:
     if not front:
         return []
     said: dict[int, list[str]] = defaultdict(list)
+    if chosen is not None:
+        said[chosen.number].append("chosen")
     for word, member in (("knee", knee(front)), ("fastest", fastest(front)), ("most accurate", most_accurate(front))):
         said[member.number].append(word)
-    chosen = [
+    others = [] if chosen is None or chosen.number in {member.number for member in front} else [chosen]
+    named = [
         (max(member.values[1], x[0]), member.values[0], ", ".join(said[member.number]))
-        for member in front
+        for member in (*front, *others)
         if member.number in said
     ]
     points = [(max(member.values[1], x[0]), member.values[0]) for member in front]
     points += [(max(trial.values[1], x[0]), trial.values[0]) for trial in complete[:_MOST_IN_THE_WAY]]
-    return placed(chosen, [*points, *_along(sorted(points[: len(front)]))], x, y)
+    return placed(named, [*points, *_along(sorted(points[: len(front)]))], x, y)
 
 
 def _along(corners: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

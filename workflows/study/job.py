@@ -1,5 +1,6 @@
 """The main job in one record: which data, which space, on which machines, for how long. What `mmbsgd tune` runs."""
 
+import os
 import shlex
 import signal
 import threading
@@ -22,7 +23,7 @@ from workflows.study.driver import Limits
 from workflows.study.facts import check_splits, default_space, facts_of
 from workflows.study.proposer import Define, Distributions
 from workflows.study.settings import Settings
-from workflows.study.snapshot import LABEL, ROWS, TRACKING, WHERE
+from workflows.study.snapshot import LABEL, PLACE, ROWS, TRACKING, WHERE
 from workflows.study.storages import shown_url
 from workflows.study.tuning import Outcome, Plan, Watcher, tune
 from workflows.tracking.address import address
@@ -112,6 +113,7 @@ class Job:
         facts |= {} if self.workers is None else {"workers": str(self.workers)}
         facts |= {LABEL: self.label} if self.label else {}
         facts |= {ROWS: str(self.rows)} if self.data == DEMO else {}
+        facts |= {PLACE: os.path.abspath(self.data)} if self.data != DEMO and os.path.exists(self.data) else {}
         return environment() | facts
 
     @property

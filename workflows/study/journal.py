@@ -121,9 +121,7 @@ class Journal(BaseJournalBackend):
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StudyError(
-                f"another driver is running the study in {self._path}: wait for it, end it, or choose another --study"
-            ) from None
+            raise StudyError(f"another driver is running the study in {self._path}: wait for it, or end it") from None
 
     def _parsed(self, content: bytes) -> list[dict[str, Any]]:
         logs = []

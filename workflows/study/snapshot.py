@@ -18,8 +18,9 @@ TRACKING = "tracking"
 """Of the environment: the MLflow that got the study, without a password."""
 WHERE = "study.options"
 """Of the environment: how commands are told where the study is, beside its name; without a password."""
-LABEL, ROWS = "data.label", "data.rows"
-"""Of the environment: which data it is, beside its name: the label's column, and how many rows of demo data."""
+LABEL, ROWS, PLACE = "data.label", "data.rows", "data.place"
+"""Of the environment: which data it is, beside its name: the label's column, how many rows of demo data, and where it
+lay, if that was on a disk."""
 _STATES: dict[TrialState, State] = {
     TrialState.COMPLETE: "complete",
     TrialState.PRUNED: "stopped",
