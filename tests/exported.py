@@ -14,6 +14,7 @@ from mmbsgd.scaling import Scaling
 
 TOLERANCE = 1e-4
 LABELS = [(-1, 1), (-(2**63), 2**63 - 1), (False, True), (0.1, -2.5), ("no", "yes")]
+ODD_NAMES = ["*/ #include <x> /*", "??/", "a\\", '"', "\n\r\t\0\x7f", "žluťoučký 🐎", "{a};"]
 ODD_LABELS = [
     ('"quoted"', "back\\slash"),
     ("??/??'??=", "*/ #include <x> //"),
@@ -44,7 +45,7 @@ def scaling_of(method, width, generator):
 SCALINGS = ("none", "equal", "sparse", "standard", "unit")
 
 
-def model_of(seed=0, width=7, vectors=20, gamma=0.3, size=1.0, scaling="none", labels=(-1, 1), reach=1.0):
+def model_of(seed=0, width=7, vectors=20, gamma=0.3, size=1.0, scaling="none", labels=(-1, 1), reach=1.0, names=None):
     """reach: sqrt(gamma) times the spread of a vector's values; size: of coefficients."""
     generator = np.random.default_rng(seed)
     points = generator.normal(size=(vectors, width)) * reach / np.sqrt(gamma) + generator.normal()
@@ -53,7 +54,8 @@ def model_of(seed=0, width=7, vectors=20, gamma=0.3, size=1.0, scaling="none", l
         points /= np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-30)
     coefficients = generator.normal(size=vectors) * size
     made = scaling_of(scaling, width, generator)
-    return BudgetedModel(points, coefficients, generator.normal(), gamma, labels, scaling=made)
+    about = {} if names is None else {"features": names}
+    return BudgetedModel(points, coefficients, generator.normal(), gamma, labels, about, made)
 
 
 def models(scalings=SCALINGS):

@@ -1,8 +1,10 @@
 """A model as C: it compiles without a warning, as C and as C++, and answers as the model does."""
 
 import hashlib
+import os
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from exported import (
     FOREIGN,
     LABELS,
     ODD_LABELS,
+    ODD_NAMES,
     SCALINGS,
     assert_close,
     assert_same_labels,
@@ -29,7 +32,8 @@ from scipy.sparse import csr_matrix
 from mmbsgd import BudgetedModel, ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export import c_source, shared
+from workflows.export import c_compiled, c_source, shared
+from workflows.export.check import check, summary
 
 STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-O2")
 LANGUAGES = {"c": ("cc", "gcc", ("-std=c99",)), "c++": ("c++", "g++", ("-x", "c++", "-std=c++17"))}
@@ -183,6 +187,92 @@ def test_labels_that_are_no_strings_in_c_are_refused(folder, labels):
     assert not (folder / "none.c").exists()
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_names_of_features_are_kept_whatever_they_are(folder, language):
+    model = model_of(names=ODD_NAMES)
+    rows = rows_of(model, 50)
+    assert_close(asked(compiled(model, folder, language), model, rows)[1], expected_of(model, rows), 1e-9)
+    assert (folder / c_source.FILE).read_bytes().isascii()
+    assert c_source.load(folder / c_source.FILE).features == tuple(ODD_NAMES)
+    assert exported(model_of(), folder).features is None
+
+
+def test_of_a_value_that_is_missing_the_score_is_no_number_and_the_label_the_first(folder):
+    for scaling in SCALINGS:
+        model = model_of(scaling=scaling, labels=("no", "yes"))
+        rows = rows_of(model, 5)
+        rows[:, 2] = np.nan
+        found, scores = asked(compiled(model, folder), model, rows)
+        assert np.isnan(scores).all()
+        assert found == ["no"] * 5
+    assert "Values must be finite: where one is NaN" in (folder / c_source.FILE).read_text()
+
+
+@pytest.mark.parametrize("labels", [*LABELS, ("žluťoučký", "日本語 🐎"), (1, 2.5)], ids=repr)
+def test_the_compiled_file_is_what_is_checked_and_timed(folder, labels):
+    tool("cc", "gcc")
+    model = model_of(labels=labels, scaling="standard")
+    rows = rows_of(model, 50)
+    files = c_source.write(model, folder / "checked.c")
+    running = c_compiled.run(files[0])
+    ready = running.prepared(csr_matrix(rows))
+    assert_close(running.decision_function(ready), expected_of(model, rows), 1e-9)
+    assert_same_labels(running.predict(ready), model, expected_of(model, rows))
+    checked = check("c", c_source.load(files[0]), model, rows, files)
+    assert 0.0 < 1000 * checked.row == pytest.approx(checked.batch)
+    assert checked.difference <= checked.allowed < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("value > 0.0 ? 1 : 0", "value > 0.0 ? 0 : 1", "other labels"),
+        ("double value = BIAS;", "double value = -BIAS;", "decision values differ"),
+        ("return LABELS", "return SABELS", r"cc does not compile model\.c.*SABELS.*please report it"),
+    ],
+)
+def test_code_that_is_wrong_is_found_though_its_tables_are_right(folder, monkeypatch, old, new, message):
+    tool("cc", "gcc")
+    monkeypatch.setattr(c_source, "_CODE", c_source._CODE.replace(old, new))
+    model = model_of()
+    files = c_source.write(model, folder / c_source.FILE)
+    with pytest.raises(ExportError, match=f"(?s){message}"):
+        check("c", c_source.load(files[0]), model, rows_of(model), files)
+
+
+def no_compiler(monkeypatch):
+    monkeypatch.setattr(c_compiled, "COMPILERS", ("nowhere",))
+
+
+def compiler_that_fails(monkeypatch):
+    monkeypatch.setattr(c_compiled, "COMPILERS", ("false",))
+
+
+def file_that_is_too_large(monkeypatch):
+    monkeypatch.setattr(c_compiled, "MOST_BYTES", 100)
+
+
+def folder_that_nothing_is_run_from(monkeypatch):
+    def refused(path):
+        raise OSError(f"{path}: failed to map segment from shared object")
+
+    monkeypatch.setattr(c_compiled.ctypes, "CDLL", refused)
+
+
+@pytest.mark.parametrize(
+    "hindrance", [no_compiler, compiler_that_fails, file_that_is_too_large, folder_that_nothing_is_run_from]
+)
+def test_where_it_cannot_be_compiled_answers_are_checked_and_times_are_not_measured(folder, monkeypatch, hindrance):
+    hindrance(monkeypatch)
+    model = model_of()
+    files = c_source.write(model, folder / c_source.FILE)
+    checked = check("c", c_source.load(files[0]), model, rows_of(model), files)
+    assert (checked.row, checked.batch) == (None, None)
+    assert summary({"c": checked})[0][2:4] == ("not measured", "not measured")
+    with pytest.raises(ExportError, match="decision values differ"):
+        check("c", c_source.load(files[0]), replace(model, bias=model.bias + 1.0), rows_of(model), files)
+
+
 def test_nothing_of_a_number_is_lost(folder):
     points = np.array([[0.1, 1e-45], [3.4e38, -0.0]], np.float32)
     model = BudgetedModel(
@@ -204,7 +294,7 @@ def test_rows_are_rounded_to_float_first_and_sparse_ones_are_the_same(folder):
 
 
 def test_damaged_files_are_refused(folder):
-    (path,) = c_source.write(model_of(vectors=3, width=3), folder / "whole.c")
+    (path,) = c_source.write(model_of(vectors=3, width=3, names=["a", "b", "c"]), folder / "whole.c")
     data = path.read_bytes()
     for damaged in [*damages(data), *FOREIGN]:
         if damaged != data:
@@ -232,11 +322,18 @@ def test_damaged_files_are_refused(folder):
         ("- SHIFT[k]", "+ SHIFT[k]"),
         ("mmbsgd", "somebody"),
         ("#endif\n\nenum", "#endif\n#include <x>\n\nenum"),
+        ('["a",\n"b"]', '["a"]'),
+        ('["a",\n"b"]', '["a",\n2]'),
+        ('["a",\n"b"]', '["a", "b"]'),
+        ('["a",\n"b"]', '["a",\n"b"'),
+        ('["a",\n"b"]', '["a",\n"b"] */ int x; /* []'),
+        ('["a",\n"b"]', "[" * 100_000 + "]"),
     ],
 )
 def test_a_file_of_nonsense_is_refused_though_its_fingerprint_fits(folder, old, new):
     points, scaling = np.array([[1.0, 2.0], [3.0, 4.0]]), Scaling("minmax", [1.0, 2.0], [3.0, 4.0])
-    (path,) = c_source.write(BudgetedModel(points, [1.0, -1.0], 0.0, 0.5, scaling=scaling), folder / "signed.c")
+    model = BudgetedModel(points, [1.0, -1.0], 0.0, 0.5, metadata={"features": ["a", "b"]}, scaling=scaling)
+    (path,) = c_source.write(model, folder / "signed.c")
     body = path.read_text().rpartition("/* sha256")[0]
     assert old in body
     body = body.replace(old, new)
@@ -248,6 +345,10 @@ def test_a_file_of_nonsense_is_refused_though_its_fingerprint_fits(folder, old, 
 def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     with pytest.raises(ModelFileError, match=r"cannot read model .*away\.c"):
         c_source.load(folder / "away.c")
+    os.mkfifo(folder / "pipe.c")
+    for special in (folder / "pipe.c", folder, Path("/dev/zero")):
+        with pytest.raises(ModelFileError, match="is a folder, pipe or device: give the file of a model"):
+            c_source.load(special)
     (path,) = c_source.write(model_of(), folder / "large.c")
     monkeypatch.setattr(shared, "LARGEST", 100)
     with pytest.raises(ModelFileError, match="more than any model"):

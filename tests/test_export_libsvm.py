@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from exported import (
     FOREIGN,
     LABELS,
     ODD_LABELS,
+    ODD_NAMES,
     assert_close,
     assert_same_labels,
     damages,
@@ -29,6 +32,7 @@ from mmbsgd import BudgetedModel, ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
 from workflows.export import libsvm_model, shared
+from workflows.export.check import check, summary
 
 EXPRESSIBLE = ("none", "equal", "sparse", "standard")
 
@@ -160,6 +164,74 @@ def test_labels_are_the_users_own_or_0_and_1_with_a_file_that_tells(folder, labe
     assert found == [written[int(value > 0)] for value in expected]
 
 
+def test_names_of_features_are_kept_in_a_file_of_their_own(folder):
+    model = model_of(names=ODD_NAMES)
+    files = libsvm_model.write(model, folder / "named.libsvm")
+    assert [file.name for file in files] == ["named.libsvm", "named.libsvm.features"]
+    assert json.loads(files[1].read_text()) == ODD_NAMES
+    assert libsvm_model.load(files[0]).features == tuple(ODD_NAMES)
+    assert exported(model_of(), folder).features is None
+    rows = rows_of(model, 50)
+    files[1].unlink()
+    found = labels_of_the_command(files, prepared(files, rows, folder), folder)
+    assert found == [model.classes[int(value > 0)] for value in expected_of(model, rows)]
+    with pytest.raises(ModelFileError, match=r"named\.libsvm\.features.*keep both in one folder"):
+        libsvm_model.load(files[0])
+
+
+@pytest.mark.parametrize("names", ['["a"]', '["a", 2]', '{"a": 1}', "[" * 100_000])
+def test_names_that_make_no_sense_are_refused_though_the_fingerprint_fits(folder, names):
+    files = libsvm_model.write(model_of(width=2, names=["a", "b"]), folder / "misnamed.libsvm")
+    body = files[0].read_text().rpartition("# mmbsgd")[0]
+    digest = hashlib.sha256("\0".join([body, names]).encode()).hexdigest()
+    files[0].write_text(f"{body}# mmbsgd sha256={digest} beside=features\n")
+    files[1].write_text(names)
+    with pytest.raises(ModelFileError, match=r"misnamed\.libsvm.*name"):
+        libsvm_model.load(files[0])
+
+
+@pytest.mark.parametrize("labels", [*LABELS, (7, -3)], ids=repr)
+@pytest.mark.parametrize("scaling", EXPRESSIBLE)
+def test_libsvms_own_package_is_what_is_checked_and_timed(folder, scaling, labels):
+    module("libsvm.svmutil", "libsvm-official")
+    model = model_of(labels=labels, scaling=scaling, vectors=50)
+    rows = rows_of(model, 50)
+    files = libsvm_model.write(model, folder / "checked.libsvm")
+    running = libsvm_model.run(files[0])
+    ready = running.prepared(csr_matrix(rows))
+    expected = expected_of(model, rows, rounded=False)
+    assert_close(running.decision_function(ready), expected, 1e-9)
+    assert_same_labels(running.predict(ready), model, expected)
+    checked = check("libsvm", libsvm_model.load(files[0]), model, rows, files)
+    assert 0.0 < 1000 * checked.row == pytest.approx(checked.batch)
+    assert checked.difference <= checked.allowed
+
+
+def test_a_package_that_answers_otherwise_is_found(folder, monkeypatch):
+    svmutil = module("libsvm.svmutil", "libsvm-official")
+    model = model_of()
+    files = libsvm_model.write(model, folder / "other.libsvm")
+    others = libsvm_model.write(replace(model, bias=model.bias + 1.0), folder / "another.libsvm")
+    load = svmutil.svm_load_model
+    monkeypatch.setattr(svmutil, "svm_load_model", lambda path: load(str(others[0])))
+    with pytest.raises(ExportError, match="the libsvm model is not the same: its decision values differ by 1"):
+        check("libsvm", libsvm_model.load(files[0]), model, rows_of(model), files)
+    monkeypatch.setattr(svmutil, "svm_load_model", lambda path: None)
+    with pytest.raises(ExportError, match=r"LIBSVM does not load other\.libsvm; please report it"):
+        check("libsvm", libsvm_model.load(files[0]), model, rows_of(model), files)
+
+
+def test_without_the_package_answers_are_checked_and_times_are_not_measured(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "libsvm.svmutil", None)
+    model = model_of(scaling="standard")
+    files = libsvm_model.write(model, folder / "unmeasured.libsvm")
+    checked = check("libsvm", libsvm_model.load(files[0]), model, rows_of(model), files)
+    assert (checked.row, checked.batch) == (None, None)
+    assert summary({"libsvm": checked})[0][2:4] == ("not measured", "not measured")
+    with pytest.raises(ExportError, match="decision values differ"):
+        check("libsvm", libsvm_model.load(files[0]), replace(model, bias=model.bias + 1.0), rows_of(model), files)
+
+
 def test_nothing_of_a_number_is_lost(folder):
     model = BudgetedModel(np.array([[0.1, 1e-30], [3e7, -0.0]]), [1 / 3, -1e-300], 2 / 3, np.pi)
     found = exported(model, folder)
@@ -189,7 +261,7 @@ def test_a_feature_without_a_range_is_left_out_by_svm_scale(folder):
 
 
 def test_rows_of_unit_length_are_refused_with_the_formats_that_can(folder):
-    with pytest.raises(ExportError, match=r"unit length.*onnx, c, mlflow or native"):
+    with pytest.raises(ExportError, match=r"unit length.*choose the format onnx, c, mlflow or native$"):
         libsvm_model.write(model_of(scaling="unit"), folder / "unit.libsvm")
     assert not (folder / "unit.libsvm").exists()
 
@@ -200,11 +272,11 @@ def test_a_factor_that_no_range_can_hold_is_refused(folder):
         libsvm_model.write(model, folder / "range.libsvm")
 
 
-@pytest.mark.parametrize("part", ["", ".labels", ".range"])
+@pytest.mark.parametrize("part", ["", ".labels", ".features", ".range"])
 def test_damaged_files_are_refused(folder, part):
-    model = model_of(vectors=3, width=3, scaling="standard", labels=("no", "yes"), seed=2)
+    model = model_of(vectors=3, width=3, scaling="standard", labels=("no", "yes"), seed=2, names=["a", "b", "c"])
     files = libsvm_model.write(model, folder / "whole.libsvm")
-    assert len(files) == 3
+    assert len(files) == 4
     path = folder / f"whole.libsvm{part}"
     data = path.read_bytes()
     for damaged in [*damages(data), *FOREIGN]:
@@ -215,9 +287,10 @@ def test_damaged_files_are_refused(folder, part):
 
 
 def test_files_of_the_model_that_was_there_before_are_taken_away(folder):
-    old = libsvm_model.write(model_of(scaling="standard", labels=("no", "yes"), seed=2), folder / "again.libsvm")
+    model = model_of(scaling="standard", labels=("no", "yes"), seed=2, names=ODD_NAMES)
+    old = libsvm_model.write(model, folder / "again.libsvm")
     new = libsvm_model.write(model_of(), folder / "again.libsvm")
-    assert [file.exists() for file in old] == [True, False, False]
+    assert [file.exists() for file in old] == [True, False, False, False]
     assert libsvm_model.load(new[0]).classes == (-1, 1)
 
 

@@ -1,7 +1,8 @@
-"""A model as an ONNX graph: onnxruntime answers as the model does, in the user's own labels."""
+"""A model as an ONNX graph: onnxruntime answers as the model does, in the user's own labels; and so does MLflow."""
 
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ from exported import (
     FOREIGN,
     LABELS,
     ODD_LABELS,
+    ODD_NAMES,
     SCALINGS,
     assert_close,
     assert_same_labels,
@@ -23,13 +25,17 @@ from exported import (
     trained,
 )
 from hypothesis import given
+from mlflow.exceptions import MlflowException
 from scipy.sparse import coo_matrix, csr_matrix
 
 from mmbsgd import BudgetedModel, InputError, ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export import onnx_graph, shared
+from workflows.export import mlflow_model, onnx_graph, shared
+from workflows.export.check import check
+from workflows.tracking.store import quietly
 
+NAMES = [f"column {number}" for number in range(7)]
 PRECISIONS = ("single", "double", "differences")
 
 
@@ -160,6 +166,34 @@ def test_rows_that_make_no_sense_are_refused(folder, rows):
         exported(model_of(), folder).decision_function(rows)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_of_a_value_that_is_missing_the_score_is_no_number_and_the_label_the_first(precision, scaling):
+    model = model_of(scaling=scaling, labels=("no", "yes"))
+    rows = rows_of(model, 5)
+    rows[:, 2] = np.nan
+    session = session_of(onnx_graph.graph_of(model, precision).SerializeToString())
+    label, score = session.run(["label", "score"], {"rows": rows})
+    assert np.isnan(score).all()
+    assert label.tolist() == ["no"] * 5
+
+
+def test_names_of_features_are_kept(folder):
+    assert exported(model_of(names=ODD_NAMES), folder).features == tuple(ODD_NAMES)
+    assert exported(model_of(), folder).features is None
+
+
+def test_onnxruntimes_labels_are_checked_too(folder):
+    model = model_of(labels=("no", "yes"))
+    files = onnx_graph.write(replace(model, classes=("yes", "no")), folder / "turned.onnx")
+    found = onnx_graph.load(files[0])
+    with pytest.raises(ExportError, match="other labels"):
+        check("onnx", found, model, rows_of(model), files)
+    found.classes = ("no", "yes")
+    with pytest.raises(ExportError, match="other labels"):
+        check("onnx", found, model, rows_of(model), files)
+
+
 def test_the_file_says_who_wrote_it_and_uses_standard_operators_only(folder):
     (path,) = onnx_graph.write(model_of(labels=("no", "yes")), folder / "sub" / onnx_graph.FILE)
     whole = onnx.load(path)
@@ -244,3 +278,75 @@ def test_a_file_that_is_missing_or_too_large_is_refused(folder, monkeypatch):
     monkeypatch.setattr(shared, "MOST", 100)
     with pytest.raises(ExportError, match="20 vectors of 7 features are too many for any format but native"):
         onnx_graph.write(model_of(), path)
+
+
+# MLflow
+
+
+def saved(model, folder):
+    """Its files, and rows to ask it."""
+    rows = rows_of(model, 50)
+    return mlflow_model.write(model, folder / mlflow_model.FILE, rows[:5]), rows
+
+
+@pytest.mark.parametrize("names", [None, NAMES], ids=["array", "columns"])
+@pytest.mark.parametrize(("scaling", "labels"), list(zip(SCALINGS, LABELS, strict=True)))
+def test_mlflows_own_answers_are_what_is_checked_and_timed(tmp_path, names, scaling, labels):
+    model = model_of(scaling=scaling, labels=labels, names=names)
+    files, rows = saved(model, tmp_path)
+    running, expected = mlflow_model.run(files[0]), expected_of(model, rows)
+    for form in (rows, csr_matrix(rows)):
+        ready = running.prepared(form)
+        assert_close(running.decision_function(ready), expected)
+        assert_same_labels(running.predict(ready), model, expected)
+        assert (list(ready.columns) == NAMES) if names else isinstance(ready, np.ndarray)
+    checked = check("mlflow", mlflow_model.load(files[0]), model, rows, files)
+    assert checked.difference <= checked.allowed
+    assert min(checked.row, checked.batch) > 0.0
+
+
+def test_code_that_answers_otherwise_is_found_though_its_graph_is_right(tmp_path, monkeypatch):
+    other = tmp_path / "served.py"
+    other.write_text(mlflow_model.CODE.read_text().replace('"score": score}', '"score": -score}'))
+    monkeypatch.setattr(mlflow_model, "CODE", other)
+    model = model_of()
+    files, rows = saved(model, tmp_path)
+    with pytest.raises(ExportError, match="the mlflow model is not the same: its decision values differ"):
+        check("mlflow", mlflow_model.load(files[0]), model, rows, files)
+
+
+@pytest.mark.parametrize("names", [None, NAMES], ids=["array", "columns"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_mlflow_answers_rows_that_are_not_finite_with_an_error(tmp_path, names, value):
+    files, rows = saved(model_of(names=names), tmp_path)
+    running = mlflow_model.run(files[0])
+    with np.errstate(over="ignore"):
+        rows = rows.astype(np.float64)
+        rows[3, 2] = value
+        ready = running.prepared(rows)
+    with pytest.raises(MlflowException, match="row 4 has a value that is missing or no finite number") as caught:
+        running.predict(ready)
+    assert caught.value.get_http_status_code() == 400
+
+
+@pytest.mark.parametrize("names", [None, NAMES], ids=["array", "columns"])
+def test_a_server_answers_400_where_a_value_is_missing(tmp_path, names):
+    files, rows = saved(model_of(names=names), tmp_path)
+    with quietly():  # MLflow warns of its own type hints
+        from mlflow.pyfunc import load_model, scoring_server
+
+        model = load_model(str(files[0]))
+    data = (
+        {"dataframe_split": {"columns": names, "data": rows[:2].tolist()}} if names else {"inputs": rows[:2].tolist()}
+    )
+
+    def asked():
+        return scoring_server.invocations(
+            json.dumps(data), "application/json", model, model.metadata.get_input_schema()
+        )
+
+    assert len(json.loads(asked().response)["predictions"]) == 2
+    (data["dataframe_split"]["data"] if names else data["inputs"])[1][2] = None
+    with pytest.raises(MlflowException) as caught:
+        asked()
+    assert caught.value.get_http_status_code() == 400

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -123,7 +124,7 @@ def test_the_demo_is_predicted():
     assert "the demo has 2 features, and the model takes 4" in refused(model_of(), "demo")
 
 
-@pytest.mark.parametrize("name", ["native", "onnx", "mlflow"])
+@pytest.mark.parametrize("name", ["native", "onnx", "libsvm", "c", "mlflow"])
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_columns_are_found_by_their_names(tmp_path, kind, name):
     matrix, _ = rows_of(6)
@@ -373,6 +374,15 @@ def test_a_foreign_file_is_refused_with_a_reason(tmp_path, data, message):
 def test_a_missing_model_is_refused_with_what_is_possible(tmp_path):
     with pytest.raises(ModelFileError, match="No such file or directory; a model is a file that 'mmbsgd train --out'"):
         open_model(tmp_path / "nowhere.arrow")
+
+
+@pytest.mark.parametrize("name", ["onnx", "libsvm", "c"])
+def test_a_pipe_is_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="pipe"):
+        MODULES[name].load(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="pipe"):
+        open_model(tmp_path / "pipe")
 
 
 def test_folders_that_are_no_model_are_refused_with_advice(tmp_path):

@@ -3,13 +3,15 @@
     f(x) = sum_j alpha_j exp(-gamma ||s_j - x'||^2) + b,  x' = x, (x - shift) factor or x / ||x||, rounded to float
 
 Numbers are hexadecimal, so that none is rounded; sums are in double, of squared differences, so that none cancels. Text
-of users stands nowhere but in two string literals of plain ASCII. `load` reads the tables back and runs nothing; the
-last line is the fingerprint of all others.
+of users stands nowhere but in two string literals and a comment, the features' names, in plain ASCII. `load` reads the
+tables back and runs nothing; the last line is the fingerprint of all others.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,11 @@ from mmbsgd._version import __version__
 from mmbsgd.errors import InputError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export.shared import MOST, Sum, contents, labels_of, refuse, vectors_of
+from workflows.export.shared import MOST, Sum, contents, feature_names, labels_of, refuse, vectors_of
 from workflows.files import written_text
 
 NAME, FILE = "c", "model.c"
-_KINDS = {int: "long ", float: "double ", bool: "int ", str: "const char *"}
+KINDS = {int: "long ", float: "double ", bool: "int ", str: "const char *"}
 _SMALLEST = "(-9223372036854775807L - 1L)"
 """C has no literal for it."""
 _LONGEST = 4095
@@ -35,7 +37,8 @@ _LONGEST = 4095
 _CODE = """\
 /* A support vector machine, exported by mmbsgd {version}. Compile: cc -std=c99 -O2 -c model.c; link with -lm.
    predict() takes a row of FEATURES raw values and returns its label; score, unless NULL, receives the decision
-   value, which is positive for LABELS[1]. */
+   value, which is positive for LABELS[1]. Values must be finite: where one is NaN the score is NaN and the label
+   LABELS[0], and of infinite ones neither means anything. */
 
 #include <math.h>
 
@@ -44,7 +47,7 @@ extern "C" {{
 #endif
 
 enum {{ FEATURES = {width}, VECTORS = {count} }};
-
+{names}
 {kind}predict(const float *x, double *score);
 
 {tables}
@@ -103,7 +106,8 @@ _STEPS = {"none": _PLAIN, "affine": _AFFINE, "unit": _UNIT}
 _LAST = re.compile(r"/\* sha256 ([0-9a-f]{64}) \*/\n", re.ASCII)
 _SIZES = re.compile(
     r"/\* [^*]* mmbsgd ([\w.+-]+)\. [^*]*\*/[^{}]*\{\n#endif\n\n"
-    r"enum \{ FEATURES = (\d{1,10}), VECTORS = (\d{1,10}) \};\n",
+    r"enum \{ FEATURES = (\d{1,10}), VECTORS = (\d{1,10}) \};\n"
+    r"(?:/\* The features, in JSON:\n(\[[^*]*\]) \*/\n)?",
     re.ASCII,
 )
 _NUMBER = re.compile(r"0|-?0x[01](?:\.[0-9a-f]{1,13})?p[+-]\d{1,4}f?", re.ASCII)
@@ -122,23 +126,39 @@ def write(model: BudgetedModel, path: Path) -> list[Path]:
         tables |= {"SHIFT": _row(scaling.shift), "FACTOR": _row(scaling.factor)}
     tables["COEFFICIENTS"] = _row(coefficients)
     tables["SUPPORT"] = "{\n" + ",\n".join(_row(vector, "f") for vector in vectors) + "}"
-    head, tail = _around(__version__, model.width, len(vectors), own, steps)
+    head, tail = _around(__version__, model.width, len(vectors), model.features, own, steps)
     declared = _declared(own, steps)
     lines = (f"static const {declared[name]} = {numbers};\n" for name, numbers in tables.items())
     text = head + "".join(lines) + tail
     return [written_text(path, text + f"/* sha256 {_digest(text)} */\n")]
 
 
-def _around(version: str, width: int, count: int, own: type, steps: str) -> tuple[str, str]:
+def _around(
+    version: str, width: int, count: int, names: tuple[str, ...] | None, own: type, steps: str
+) -> tuple[str, str]:
     """The text before the tables and after them."""
-    text = _CODE.format(version=version, width=width, count=count, kind=_KINDS[own], tables="\0", scaling=_STEPS[steps])
+    text = _CODE.format(
+        version=version,
+        width=width,
+        count=count,
+        names="" if names is None else f"/* The features, in JSON:\n{_commented(names)} */\n",
+        kind=KINDS[own],
+        tables="\0",
+        scaling=_STEPS[steps],
+    )
     head, tail = text.split("\0")
     return head, tail
 
 
+def _commented(names: tuple[str, ...]) -> str:
+    """JSON that neither ends a comment nor begins one, and has no trigraph. One name a line: C99 wants short ones."""
+    text = "[" + ",\n".join(map(json.dumps, names)) + "]"
+    return re.sub(r"[*/?\x7f]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _declared(own: type, steps: str) -> dict[str, str]:
     """The tables in their order, as C declares them."""
-    labels = "char *const LABELS[2]" if own is str else f"{_KINDS[own]}LABELS[2]"
+    labels = "char *const LABELS[2]" if own is str else f"{KINDS[own]}LABELS[2]"
     scaling = {name: f"double {name}[FEATURES]" for name in ("SHIFT", "FACTOR") if steps == "affine"}
     return {
         "GAMMA": "double GAMMA",
@@ -215,11 +235,12 @@ def _parsed(text: str) -> Sum:
     width, count = int(sizes[2]), int(sizes[3])
     if not 0 < width * count <= MOST:
         raise ValueError(f"{count} vectors of {width} features are too many")
-    for own, steps in product(_KINDS, _STEPS):
-        head, tail = _around(sizes[1], width, count, own, steps)
+    names = feature_names(sizes[4] or "null")
+    for own, steps in product(KINDS, _STEPS):
+        head, tail = _around(sizes[1], width, count, names, own, steps)
         if text.startswith(head) and text.endswith(tail) and len(text) > len(head) + len(tail):
             tables = _tables(text[len(head) : -len(tail)], _declared(own, steps))
-            return _sum(tables, width, count, own, steps)
+            return replace(_sum(tables, width, count, own, steps), features=names)
     raise ValueError("its code is not what mmbsgd writes")
 
 

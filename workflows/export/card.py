@@ -14,11 +14,10 @@ from workflows.study.snapshot import Snapshot
 from workflows.wording import confirmed, heading, objective, parameter, span
 
 FRONT, PICTURE = "The front that it was chosen from", "front.svg"
-AGREEMENT = (
-    "All of them were asked about the same rows before they were handed out: decision values agree with the native "
-    f"model's within {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the sum of all coefficients' sizes, "
-    "which is what its float32 arithmetic may lose; labels agree on every row that is farther from the boundary than "
-    "that. Times are those of this machine, on one thread, called from Python."
+TIMES = (
+    "Times are those of the machine that exported it, on one thread: C as compiled with -O2, LIBSVM in its Python "
+    "package, MLflow through `load_model`, the others from Python. C and LIBSVM take rows one by one: one row is a "
+    "thousandth of 1,000."
 )
 
 
@@ -81,10 +80,21 @@ def card(
                         for name, *figures in summary(checked)
                     ],
                 ),
-                AGREEMENT,
+                _agreement(checked),
+                TIMES,
             ]
         )
         + "\n"
+    )
+
+
+def _agreement(checked: Mapping[str, Checked]) -> str:
+    allowed = max(one.allowed for one in checked.values())
+    return (
+        "All of them were asked about the same rows before they were handed out: decision values agree with the "
+        f"native model's within {allowed:.1e}, which is {TOLERANCE:g} of the largest (at least 1) and {NOISE:g} of the "
+        "sum of all coefficients' sizes, what its float32 arithmetic may lose; labels agree on every row that is "
+        "farther from the boundary than that. Values must be finite numbers."
     )
 
 

@@ -201,7 +201,8 @@ def _rehearse(formats: Sequence[Format], data: PreparedData) -> None:
     """Fails before any work is done, if a format cannot hold such labels or such a scaling."""
     manifest = data.manifest
     scaling, width = manifest.scaling.scaling(), manifest.width
-    empty = BudgetedModel(np.zeros((1, width), np.float32), np.ones(1), 0.0, 1.0, manifest.labels, scaling=scaling)
+    names = {"features": manifest.features}
+    empty = BudgetedModel(np.zeros((1, width), np.float32), np.ones(1), 0.0, 1.0, manifest.labels, names, scaling)
     with tempfile.TemporaryDirectory(prefix="mmbsgd-export-") as folder:
         for name in {"onnx" if name == "mlflow" else name for name in formats}:
             module = MODULES[name]

@@ -7,11 +7,14 @@ With unequal factors rows go through `svm-scale -r model.libsvm.range` first: it
 max = shift + 1/factor to 1, and takes what a line does not name for a zero, as `load` does. It prints six digits.
 
 LIBSVM's first label is the one of positive values, and rho is -b. Labels are 32-bit integers there: others are written
-as 0 and 1, and model.libsvm.labels holds both (and tells 1.0 from 1). LIBSVM stops reading after the last vector; the
-line that follows it is the fingerprint of all files.
+as 0 and 1, and model.libsvm.labels holds both (and tells 1.0 from 1). Names of features, if there are some, stand in
+model.libsvm.features. Both are JSON, and LIBSVM needs neither. It stops reading after the last vector; the line that
+follows it is the fingerprint of all files.
 """
 
+import ctypes
 import hashlib
+import importlib
 import json
 import re
 from pathlib import Path
@@ -24,18 +27,31 @@ from mmbsgd import BudgetedModel
 from mmbsgd.errors import ModelFileError
 from mmbsgd.scaling import Scaling
 from workflows.errors import ExportError
-from workflows.export.shared import MOST, Scale, Sum, contents, labels_of, refuse, two_labels, vectors_of
+from workflows.export.shared import (
+    AT_ONCE,
+    MOST,
+    Scale,
+    Sum,
+    batches,
+    contents,
+    feature_names,
+    labels_of,
+    refuse,
+    two_labels,
+    vectors_of,
+)
 from workflows.files import written_text
 
 NAME, FILE = "libsvm", "model.libsvm"
-LABELS, RANGE = ".labels", ".range"
+LABELS, FEATURES, RANGE = ".labels", ".features", ".range"
 _NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
 _HEADER = re.compile(
     rf"svm_type c_svc\nkernel_type rbf\ngamma ({_NUMBER})\nnr_class 2\ntotal_sv (\d+)\nrho ({_NUMBER})\n"
     r"label (-?\d+) (-?\d+)\nnr_sv (\d+) (\d+)\nSV\n",
     re.ASCII,
 )
-_LAST = re.compile(r"# mmbsgd sha256=([0-9a-f]{64}) beside=(none|labels|range|labels,range)\n", re.ASCII)
+_KIND = "(?:labels|features|range)"
+_LAST = re.compile(rf"# mmbsgd sha256=([0-9a-f]{{64}}) beside=(none|{_KIND}(?:,{_KIND})*)\n", re.ASCII)
 _VECTOR = re.compile(rf"{_NUMBER}(?: \d+:{_NUMBER})*", re.ASCII)
 _RANGE = re.compile(rf"(\d+) ({_NUMBER}) ({_NUMBER})", re.ASCII)
 
@@ -45,8 +61,8 @@ def write(model: BudgetedModel, path: Path) -> list[Path]:
     scaling = model.scaling
     if scaling is not None and scaling.method == "unit":
         raise ExportError(
-            "LIBSVM cannot scale rows to unit length: choose the format onnx, c, mlflow or native, or scale the rows "
-            "yourself and export model.without_scaling()"
+            "LIBSVM cannot scale rows to unit length, as this model wants it: choose the format onnx, c, mlflow or "
+            "native"
         )
     low, high = labels_of(model)
     whole = type(low) in (int, float) and all(
@@ -60,11 +76,13 @@ def write(model: BudgetedModel, path: Path) -> list[Path]:
     beside = {}
     if not whole or type(low) is float:
         beside[LABELS] = json.dumps([low, high]) + "\n"
+    if model.features is not None:
+        beside[FEATURES] = json.dumps(model.features) + "\n"
     if ranged and scaling is not None:
         beside[RANGE] = _range(scaling)
     text = _text(points, coefficients, gamma, model.bias, (int(low), int(high)) if whole else (0, 1))
     last = f"# mmbsgd sha256={_digest(text, beside)} beside={','.join(kind[1:] for kind in beside) or 'none'}\n"
-    for kind in {LABELS, RANGE} - set(beside):
+    for kind in {LABELS, FEATURES, RANGE} - set(beside):
         _beside(path, kind).unlink(missing_ok=True)
     files = [written_text(_beside(path, kind), content) for kind, content in beside.items()]
     return [written_text(path, text + last), *files]
@@ -92,7 +110,7 @@ def _range(scaling: Scaling) -> str:
         if not np.isfinite(high):
             raise ExportError(
                 f"LIBSVM's range file cannot hold the factor {factor:.3g} of feature {feature}: choose the format "
-                "onnx, c or native"
+                "onnx, c, mlflow or native"
             )
         lines.append(f"{feature} {shift:.17g} {high:.17g}")
     return "\n".join(lines) + "\n"
@@ -173,7 +191,8 @@ def _parsed(header: re.Match[str], lines: list[str], beside: dict[str, str]) -> 
         raise ValueError("it holds values that are no numbers")
     classes = two_labels(beside[LABELS]) if LABELS in beside else (int(header[5]), int(header[4]))
     scale = _scale(beside[RANGE], width) if RANGE in beside else None
-    return Sum(vectors, coefficients, -rho, gamma, classes, scale)
+    names = feature_names(beside[FEATURES]) if FEATURES in beside else None
+    return Sum(vectors, coefficients, -rho, gamma, classes, scale, features=names)
 
 
 def _scale(text: str, width: int) -> Scale:
@@ -206,3 +225,47 @@ def _beside(path: Path, kind: str) -> Path:
 
 def _digest(text: str, beside: dict[str, str]) -> str:
     return hashlib.sha256("\0".join([text, *beside.values()]).encode()).hexdigest()
+
+
+class Package:
+    """The file in LIBSVM's own Python package, which takes rows one by one."""
+
+    one_by_one = True
+
+    def __init__(self, svmutil: Any, path: Path) -> None:
+        self._found, self._svmutil = load(path), svmutil
+        self._model = svmutil.svm_load_model(str(path))
+        if self._model is None:
+            raise ExportError(f"LIBSVM does not load {path.name}; please report it")
+        high, low = self._model.get_labels()
+        self._labels = {low: self._found.classes[0], high: self._found.classes[1]}
+
+    def prepared(self, rows: Any) -> list[Any]:
+        """LIBSVM's nodes; what svm-scale would do to rows is done here, in all digits."""
+        found, nodes = self._found, self._svmutil.gen_svm_nodearray
+        parts = batches(rows, found.width, found.takes, AT_ONCE)
+        scaled = (part if found.scale is None else found.scale(part) for part in parts)
+        return [nodes(row)[0] for part in scaled for row in part]
+
+    def decision_function(self, nodes: list[Any]) -> NDArray[np.float64]:
+        return self._run(nodes)[1]
+
+    def predict(self, nodes: list[Any]) -> list[Any]:
+        return [self._labels[int(label)] for label in self._run(nodes)[0]]
+
+    def _run(self, nodes: list[Any]) -> tuple[list[float], NDArray[np.float64]]:
+        ask, model, value = self._svmutil.libsvm.svm_predict_values, self._model, (ctypes.c_double * 1)()
+        labels, values = [], np.empty(len(nodes))
+        for place, row in enumerate(nodes):
+            labels.append(ask(model, row, value))
+            values[place] = value[0]
+        return labels, values
+
+
+def run(path: Path) -> Package | None:
+    """None: the package is not installed."""
+    try:
+        svmutil = importlib.import_module("libsvm.svmutil")
+    except ImportError:
+        return None
+    return Package(svmutil, path)

@@ -41,6 +41,39 @@ def load(path: Path) -> Any:
     return onnx_graph.load(path / "artifacts" / onnx_graph.FILE)
 
 
+class Served:
+    """The model as MLflow runs it, with the code that travels with it."""
+
+    one_by_one = False
+
+    def __init__(self, path: Path) -> None:
+        with quietly():
+            from mlflow.pyfunc import load_model
+
+            self._model = load_model(str(path))
+        self._inputs = self._model.metadata.get_input_schema()
+
+    def prepared(self, rows: Any) -> Any:
+        """In the form that the signature wants."""
+        import pandas as pd
+
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        if self._inputs.is_tensor_spec():
+            return np.asarray(rows, np.float32)
+        return pd.DataFrame(np.asarray(rows, np.float64), columns=self._inputs.input_names())
+
+    def decision_function(self, rows: Any) -> NDArray[np.float64]:
+        return self._model.predict(rows)["score"].to_numpy(np.float64)  # type: ignore[no-any-return]
+
+    def predict(self, rows: Any) -> list[Any]:
+        return self._model.predict(rows)["label"].tolist()  # type: ignore[no-any-return]
+
+
+def run(path: Path) -> Served:
+    """Of a folder that was just written: unlike `load` it runs the code in there."""
+    return Served(path)
+
+
 def arguments(model: BudgetedModel, graph: Path, example: NDArray[Any]) -> dict[str, Any]:
     """What MLflow is told, to save a model or to log it."""
     import pandas as pd

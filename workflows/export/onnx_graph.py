@@ -1,14 +1,15 @@
-"""An ONNX graph of standard operators: float32 `rows` in, `label` in the user's own type and float32 `score` out.
+"""An ONNX graph of standard operators: float32 `rows` in, `label` in the user's own type and float32 `score` out. Rows
+must be finite: where a value is NaN the score is NaN and the label the first one, and of infinite ones neither means
+anything. `load` gives a `Session` that refuses them.
 
     u = sqrt(gamma) (x' - c),  t_j = sqrt(gamma) (s_j - c),  c the mean of the support vectors
     f(x) = sum_j alpha_j exp(2 <u, t_j> - ||t_j||^2 - ||u||^2) + b
 
-x' is scaled in double and rounded to float32, as the model does it; exponentials are weighted and added in double.
-What is left is cancellation in the exponent: it is off by e sqrt(d) (||u|| + ||t_j||)^2 or so, with d features and e
-the unit roundoff, and matters where exp(-||u - t_j||^2) is large, at the support vectors above all. Three precisions,
-the first that keeps within TOLERANCE:
+x' is scaled in double and rounded to float32, as the model does it. What is left is cancellation in the exponent: it
+is off by e sqrt(d) (||u|| + ||t_j||)^2 or so, with d features and e the unit roundoff, and matters where
+exp(-||u - t_j||^2) is large, at the support vectors above all. Three precisions, the first that keeps within TOLERANCE:
 
-single       products in float32; tried at support vectors and halfway between two, with a quarter of TOLERANCE to keep
+single       all in float32; tried at support vectors and halfway between two, where a quarter of TOLERANCE is allowed
 double       in float64, in twice the time; with R = max ||t_j||, errors are surely below
              e (d + 4) ((2 R + 0.61)^2 + 2) ||alpha||_1, where 2 R + 0.61 >= max_r (2 R + r) exp(-r^2 / 2)
 differences  ||u - t_j||^2 in float64, term by term: nothing cancels; many times slower, for huge gamma R^2 only
@@ -25,7 +26,17 @@ from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel
 from mmbsgd._version import __version__
-from workflows.export.shared import batches, contents, feature_names, joined, labels_of, refuse, two_labels, vectors_of
+from workflows.export.shared import (
+    NOT_AS_MANY,
+    batches,
+    contents,
+    feature_names,
+    joined,
+    labels_of,
+    refuse,
+    two_labels,
+    vectors_of,
+)
 from workflows.files import written
 
 NAME, FILE = "onnx", "model.onnx"
@@ -50,14 +61,14 @@ def precision_of(model: BudgetedModel) -> Precision:
     vectors, coefficients = vectors_of(model)
     centred = vectors - vectors.mean(axis=0, dtype=np.float64)
     points = math.sqrt(model.gamma) * centred
-    if _error_of_single(points, coefficients) <= TOLERANCE / 4:
+    if _error_of_single(points, coefficients, model.bias) <= TOLERANCE / 4:
         return "single"
     radius = math.sqrt(float(np.square(points).sum(axis=1).max()))
     error = 2.0**-53 * (model.width + 4) * ((2.0 * radius + 0.61) ** 2 + 2.0) * float(np.abs(coefficients).sum())
     return "double" if error <= TOLERANCE / 2 else "differences"
 
 
-def _error_of_single(points: NDArray[np.float64], coefficients: NDArray[np.float64]) -> float:
+def _error_of_single(points: NDArray[np.float64], coefficients: NDArray[np.float64], bias: float) -> float:
     """The largest that float32 makes at support vectors and halfway between neighbours in their list."""
     tried = points[np.unique(np.linspace(0, len(points) - 1, _PROBES, dtype=int))]
     tried = np.concatenate([tried, (tried + np.roll(tried, 1, axis=0)) / 2])
@@ -66,7 +77,7 @@ def _error_of_single(points: NDArray[np.float64], coefficients: NDArray[np.float
     def scores(rows: NDArray[np.float64], kind: type[np.floating[Any]]) -> NDArray[np.float64]:
         t, u = points.astype(kind), rows.astype(kind)
         exponents = u @ (2 * t.T) - np.square(t).sum(axis=1) - np.square(u).sum(axis=1, keepdims=True)
-        return np.asarray(np.exp(exponents) @ coefficients)
+        return np.asarray(np.exp(exponents) @ coefficients.astype(kind) + kind(bias), np.float64)
 
     with np.errstate(all="ignore"):
         errors = [np.abs(scores(part, np.float32) - scores(part, np.float64)).max() for part in parts]
@@ -102,8 +113,7 @@ def graph_of(model: BudgetedModel, precision: Precision | None = None) -> Any:
     precision = precision or precision_of(model)
     graph, labels = _Graph(), labels_of(model)
     score = _score(graph, model, precision)
-    graph.add("Cast", score, name="score", to=TensorProto.FLOAT)
-    positive = graph.add("Greater", score, graph.constant("zero", np.float64(0.0)))
+    positive = graph.add("Greater", score, graph.constant("zero", np.float32(0.0)))
     chosen = graph.add("Cast", positive, to=TensorProto.INT64)
     kind, array = _labels(labels)
     graph.add("Gather", graph.constant("labels", array), chosen, name="label")
@@ -151,6 +161,7 @@ def _labels(labels: tuple[Any, Any]) -> tuple[int, NDArray[Any]]:
 
 
 def _score(graph: _Graph, model: BudgetedModel, precision: Precision) -> str:
+    """The output of that name."""
     from onnx import TensorProto
 
     vectors, coefficients = vectors_of(model)
@@ -176,10 +187,11 @@ def _score(graph: _Graph, model: BudgetedModel, precision: Precision) -> str:
         )
         exponent = graph.add("Sub", products, norm)
     kernels = graph.add("Exp", exponent)
+    total = graph.add("MatMul", kernels, graph.constant("coefficients", coefficients.astype(own)))
+    bias = graph.constant("bias", own(model.bias))
     if precision == "single":
-        kernels = graph.add("Cast", kernels, to=TensorProto.DOUBLE)
-    total = graph.add("MatMul", kernels, graph.constant("coefficients", coefficients))
-    return graph.add("Add", total, graph.constant("bias", np.float64(model.bias)))
+        return graph.add("Add", total, bias, name="score")
+    return graph.add("Cast", graph.add("Add", total, bias), name="score", to=TensorProto.FLOAT)
 
 
 def _scaled(graph: _Graph, model: BudgetedModel, *, single: bool) -> str:
@@ -274,7 +286,7 @@ class Session:
         self.classes, self.features = classes, features
         self.width = int(rows.shape[1])
         if features is not None and len(features) != self.width:
-            raise ValueError("it has not as many names as features")
+            raise ValueError(NOT_AS_MANY)
 
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """Of raw rows; positive for classes[1]."""

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,9 @@ LARGEST = 2**31 - 1
 """Bytes that a file may have: protobuf's own limit."""
 MOST = 2**28 - 2**20
 """Numbers that its vectors may have: no more fit into an ONNX file."""
-_ROWS = 512
+NOT_AS_MANY = "it has not as many names as features"
+AT_ONCE = 512
+"""Rows that are made dense at the same time."""
 Scale = Callable[[NDArray[Any]], NDArray[Any]]
 
 
@@ -56,11 +59,15 @@ def vectors_of(model: BudgetedModel) -> tuple[NDArray[np.float32], NDArray[np.fl
 
 
 def contents(path: str | os.PathLike[str]) -> bytes:
-    """Of a file that is not too large."""
+    """Of a regular file that is not too large: reading a pipe could wait for ever."""
     try:
-        size = os.stat(path).st_size
-        if size > LARGEST:
-            raise ModelFileError(f"{os.fspath(path)} has {size} bytes, more than any model: give the file of a model")
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            raise ModelFileError(f"{os.fspath(path)} is a folder, pipe or device: give the file of a model")
+        if found.st_size > LARGEST:
+            raise ModelFileError(
+                f"{os.fspath(path)} has {found.st_size} bytes, more than any model: give the file of a model"
+            )
         return Path(path).read_bytes()
     except OSError as error:
         raise ModelFileError(f"cannot read model {os.fspath(path)}: {error.strerror}") from None
@@ -131,18 +138,20 @@ class Sum:
     scale: Scale | None = None
     takes: type[np.floating[Any]] = np.float64
     """What raw rows are rounded to first."""
+    features: tuple[str, ...] | None = None
+    """Their names, if the training data had some."""
+
+    def __post_init__(self) -> None:
+        if self.features is not None and len(self.features) != self.width:
+            raise ValueError(NOT_AS_MANY)
 
     @property
     def width(self) -> int:
         return int(self.vectors.shape[1])
 
-    @property
-    def features(self) -> None:
-        """Names, which these formats do not keep."""
-
     def decision_function(self, matrix: Any) -> NDArray[np.float64]:
         """Of raw rows; positive for classes[1]."""
-        parts = batches(matrix, self.width, self.takes, _ROWS)
+        parts = batches(matrix, self.width, self.takes, AT_ONCE)
         return joined([self._scores(part) for part in parts], np.float64)
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import create_engine, inspect
 
 from workflows.errors import TrackingError
-from workflows.tracking.address import Address
+from workflows.tracking.address import QUIET, Address
 from workflows.tracking.moving import follow
 from workflows.tracking.runs import PARENT, STUDY, TRIAL, Run, Value
 
@@ -58,6 +58,7 @@ def load(where: Address) -> Any:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Without what MLflow prints when models are saved: advice for developers, bars, its own good news."""
+    os.environ.update(QUIET)
     import mlflow  # sets up its log, which is then turned down
 
     log = logging.getLogger(mlflow.__name__)
