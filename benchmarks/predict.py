@@ -5,8 +5,8 @@
 All three have the same support vectors and coefficients; their decision values are compared before anything is timed.
 Methods take turns, medians count; with single rows a turn is a hundred of them, so that each finds its own vectors in
 the cache, as in a process that does nothing else. Dense rows have 22 features (as IJCNN), sparse ones 123 with 14 of
-them set (as ADULT); SVC gets them as CSR, as the native model does, onnxruntime can only take them dense and is timed without the
-conversion.
+them set (as ADULT); SVC gets them as CSR, as the native model does, onnxruntime can only take them dense and is timed
+without the conversion.
 """
 
 import argparse
