@@ -111,6 +111,7 @@ class Tile(NamedTuple):
     norms: NDArray[np.float32]  # (ROWS_AT_ONCE,)
     distances: NDArray[np.float32]  # (ROWS_AT_ONCE * LANES,)
     sums: NDArray[np.float32]  # (ROWS_AT_ONCE * LANES,)
+    dense_row: NDArray[np.float32]  # (d,) scratch: the support's own is not for threads that share it
 
 
 def tile_for(rows: Rows) -> Tile:
@@ -122,6 +123,7 @@ def tile_for(rows: Rows) -> Tile:
         norms=aligned(ROWS_AT_ONCE),
         distances=aligned(lanes),
         sums=aligned(lanes),
+        dense_row=np.zeros(rows.width, np.float32),
     )
 
 
@@ -136,7 +138,7 @@ def margins(rows: Rows, first: int, support: Support, tile: Tile, out: NDArray[n
         length = 0 if support.state[PRECISE] else _fill(tile, rows, first + start, count)
         for block in range(support.state[BLOCKS]):
             if support.state[PRECISE]:
-                _add_block_precisely(rows, first + start, count, support, block, scale, tile.sums)
+                _add_block_precisely(rows, first + start, count, support, block, scale, tile)
             else:
                 _add_block(tile, length, count, support, block, scale)
         for i in range(count):
@@ -191,10 +193,10 @@ def _add_block(tile: Tile, length: int, count: int, support: Support, block: int
 
 @kernel
 def _add_block_precisely(
-    rows: Rows, first: int, count: int, support: Support, block: int, scale: Lanes, sums: Values
+    rows: Rows, first: int, count: int, support: Support, block: int, scale: Lanes, tile: Tile
 ) -> None:
     beta = load(support.beta, block * LANES)
     for i in range(count):
-        scatter(rows, span(rows, first + i), support.dense_row)
-        distances = _difference_block(support.dense_row, support.columns, block)
-        store(sums, i * LANES, load(sums, i * LANES) + beta * exp2(distances * scale))
+        scatter(rows, span(rows, first + i), tile.dense_row)
+        distances = _difference_block(tile.dense_row, support.columns, block)
+        store(tile.sums, i * LANES, load(tile.sums, i * LANES) + beta * exp2(distances * scale))

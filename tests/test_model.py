@@ -159,12 +159,15 @@ def test_a_file_of_the_first_version_is_read(saved, tmp_path):
     assert_same_bits(BudgetedModel.load(tmp_path / "old"), model)
 
 
-def test_threads_share_a_model():
-    model = model_of(vectors=50)
-    batches = [np.random.default_rng(i).normal(size=(200, 3)) * 100 for i in range(8)]
-    expected = [model_of(vectors=50).decision_function(batch) for batch in batches]
+@pytest.mark.parametrize("size", [1.0, 1e4], ids=["products", "differences"])
+def test_threads_share_a_model(size):
+    points = np.random.default_rng(0).normal(size=(300, 20)) * size
+    batches = [points + np.random.default_rng(i).normal(size=points.shape) for i in range(16)]
+    models = [BudgetedModel(points, np.ones(300), 0.0, 0.01) for _ in range(2)]
+    expected = [models[0].decision_function(batch) for batch in batches]
+    models[1].decision_function(batches[0][:1])
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(model.decision_function, batches))
+        found = list(pool.map(models[1].decision_function, batches))
     assert np.array_equal(found, expected)
 
 
