@@ -33,6 +33,7 @@ types: .venv/dev
 
 benchmark: .venv/dev
 	$(BIN)/python benchmarks/solver.py
+	$(BIN)/python benchmarks/polishing.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/tracking.py

@@ -147,7 +147,7 @@ def run_train(folder: str) -> Raw:
     from workflows.data import PreparedData
 
     imported = memory("VmRSS")
-    estimator = MultiMergeSVC(budget=100, mergees=5, gamma="scale", epochs=1, random_state=0)
+    estimator = MultiMergeSVC(budget=100, mergees=5, gamma="scale", epochs=1, polish=0, random_state=0)
     few = np.random.default_rng(0).standard_normal((500, WIDTH), dtype=np.float32)
     estimator.fit(few, few[:, 0] > 0)
     data = PreparedData.open(folder)

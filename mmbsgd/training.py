@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmbsgd.bias import calibrated_bias
+from mmbsgd.bias import calibrated_bias, optimal_bias
 from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.maintenance import STRATEGIES, Policy, bench_for
 from mmbsgd.model import BudgetedModel
+from mmbsgd.polishing import Polished, compile_kernels, polish
 from mmbsgd.portions import Portions
 from mmbsgd.rows import Rows
 from mmbsgd.sgd import (
@@ -49,11 +50,17 @@ class Training:
     kernel_evaluations: int
     support_vectors: int
     seconds: float
-    """Passes and bias together; compilation never counts."""
+    """Passes, bias and polishing together; compilation never counts."""
     cpu_seconds: float
     """The same in time of this thread's processor: what others do on the machine does not blur it."""
     maintenance_seconds: float
     bias_seconds: float
+    polish_seconds: float
+    polish_passes: int
+    objective: float
+    """lambda / 2 ||w||^2 + the mean loss, before the bias is calibrated; NaN where nothing was polished."""
+    gap: float
+    """How far the objective may be above the optimum over the same support vectors, as a part of it."""
     mean_gradient_error: float
     """The mean of ||E_t|| = ||Delta_t|| / eta_t over all steps, called E-bar in Theorem 1."""
     largest_gradient_error: float
@@ -123,7 +130,8 @@ class Trainer:
         self.bias = 0.0  # in units of beta
         self.watch: Watch | None = None
         """Called every few thousand steps while the clock stands still; an exception that it raises ends the pass."""
-        self._passes, self._calibration = Stopwatch(), Stopwatch()
+        self._polished: Polished | None = None
+        self._passes, self._calibration, self._polishing = Stopwatch(), Stopwatch(), Stopwatch()
         self._calibration_evaluations = 0
 
     def epoch(self, portions: Portions) -> None:
@@ -132,6 +140,7 @@ class Trainer:
 
     def run(self, rows: Rows, signed_weights: NDArray[np.float32]) -> None:
         """One pass over the rows in a fresh random order."""
+        self._polished = None
         self._visit(rows, signed_weights, np.empty(0, np.int64))  # compiles, if need be, before the clock runs
         with self._passes:
             order = self.generator.permutation(len(signed_weights))
@@ -157,8 +166,17 @@ class Trainer:
         self._calibration_evaluations += count * int(self.support.state[COUNT])
         return out
 
-    def calibrate(self, portions: Portions) -> None:
-        """Sets the bias to the threshold of least error on these rows; one class alone says nothing about it."""
+    def polish(self, portions: Portions, passes: int, bias: str) -> None:
+        """Gives the support vectors their best coefficients and bias."""
+        start = self.model()
+        cost = self.unit / (self.regularization * sum(portions.counts))
+        compile_kernels()  # if need be, before the clock runs
+        with self._polishing:
+            self._polished = polish(start, portions, cost=cost, passes=passes, bias=bias)
+
+    def calibrate(self, portions: Portions, bias: str = "calibrated") -> None:
+        """Sets the bias to the threshold of least error on these rows, or of least hinge loss ("optimal"); one class
+        alone says nothing about it."""
         scores: list[NDArray[np.float32]] = []
         weights: list[NDArray[np.float32]] = []
 
@@ -172,16 +190,26 @@ class Trainer:
         with self._calibration:
             signed = np.concatenate(weights)
             if (signed > 0).any() and (signed < 0).any():
-                self.bias = calibrated_bias(np.concatenate(scores), signed)
+                found = np.concatenate(scores)
+                if bias == "calibrated":
+                    self.bias = calibrated_bias(found, signed)
+                else:
+                    self.bias = optimal_bias(found * self._unit_of_beta, signed) / self._unit_of_beta
+
+    @property
+    def _unit_of_beta(self) -> float:
+        """alpha / beta"""
+        return self.unit / (self.regularization * max(int(self.tally.counters[STEPS]), 1))
 
     def model(self) -> BudgetedModel:
+        if self._polished is not None:
+            return self._polished.model
         support = self.support
         occupied = np.flatnonzero(support.beta[: support.points.shape[0]])
-        shrinking = self.unit / (self.regularization * max(int(self.tally.counters[STEPS]), 1))
         return BudgetedModel(
             support_vectors=support.points[occupied],
-            coefficients=support.beta[occupied].astype(np.float64) * shrinking,
-            bias=self.bias * shrinking,
+            coefficients=support.beta[occupied].astype(np.float64) * self._unit_of_beta,
+            bias=self.bias * self._unit_of_beta,
             gamma=support.gamma,
         )
 
@@ -190,17 +218,23 @@ class Trainer:
         steps = int(counters[STEPS])
         mean_error = self.unit * float(errors[0]) / max(steps, 1)
         share = counters[MAINTENANCE_TICKS] / max(int(counters[PASS_TICKS]), 1)
+        polished, watches = self._polished, (self._passes, self._calibration, self._polishing)
+        evaluations = int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations
         return Training(
             steps=steps,
             margin_violations=int(counters[VIOLATIONS]),
             maintenance_calls=int(counters[MAINTENANCE_CALLS]),
             merges=int(counters[MERGES]),
-            kernel_evaluations=int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations,
+            kernel_evaluations=evaluations + (polished.kernel_evaluations if polished else 0),
             support_vectors=int(self.support.state[COUNT]),
-            seconds=self._passes.seconds + self._calibration.seconds,
-            cpu_seconds=self._passes.cpu_seconds + self._calibration.cpu_seconds,
+            seconds=sum(watch.seconds for watch in watches),
+            cpu_seconds=sum(watch.cpu_seconds for watch in watches),
             maintenance_seconds=self._passes.seconds * float(share),
             bias_seconds=self._calibration.seconds,
+            polish_seconds=self._polishing.seconds,
+            polish_passes=polished.passes if polished else 0,
+            objective=polished.objective if polished else math.nan,
+            gap=polished.gap if polished else math.nan,
             mean_gradient_error=mean_error,
             largest_gradient_error=self.unit * float(errors[1]),
             theorem_bound=theorem_bound(self.regularization, steps, mean_error),

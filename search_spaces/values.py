@@ -80,9 +80,10 @@ TAKES: dict[str, Takes] = {
     "budget": Numbers(1, 1_000_000, whole=True, units=SHARES),
     "mergees": Numbers(2, 1_000, whole=True),
     "epochs": Numbers(1, 10_000, whole=True),
+    "polish": Numbers(0, 1_000, whole=True),
     "maintenance": Words(("cascade", "gradient", "projection", "removal")),
     "engine": Words(("fast", "paper")),
-    "bias": Words(("calibrated", "none")),
+    "bias": Words(("calibrated", "optimal", "none")),
 }
 
 

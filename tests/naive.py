@@ -232,6 +232,18 @@ def least_error(scores, signed_weights):
     return min(weighted_error(scores, signed_weights, -threshold) for threshold in thresholds)
 
 
+def objective(rows, signed_weights, points, coefficients, bias, gamma, cost):
+    """1/2 ||w||^2 + C sum_i w_i max(0, 1 - y_i f(x_i)), with the ridge in ||w||^2"""
+    kernel = gaussian_kernel(points, points, gamma) + RIDGE * np.eye(len(points))
+    values = np.sign(signed_weights) * (margins(rows, points, coefficients, gamma) + bias)
+    losses = np.abs(signed_weights) * np.maximum(0.0, 1.0 - values)
+    return 0.5 * coefficients @ kernel @ coefficients + cost * losses.sum()
+
+
+def hinge_loss(scores, signed_weights, bias):
+    return float(np.abs(signed_weights) @ np.maximum(0.0, 1.0 - np.sign(signed_weights) * (scores + bias)))
+
+
 def dominates(one, other):
     """Points are (score, cost, …): nowhere worse and somewhere better."""
     nowhere_worse = one[0] >= other[0] and all(a <= b for a, b in zip(one[1:], other[1:], strict=True))

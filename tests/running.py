@@ -21,7 +21,7 @@ from workflows.study.tuning import Plan, tune
 
 SPACE = {"x": FloatDistribution(0.0, 1.0), "y": FloatDistribution(0.1, 1.0)}
 SETTINGS = Settings(data="toy", fingerprint="toy", space="toy", cost="work")
-PATIENCE = 120
+PATIENCE = 300
 """Seconds after which a test gives up; never the measure of anything."""
 
 

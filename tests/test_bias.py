@@ -1,4 +1,4 @@
-"""The calibrated bias has the least training error of all thresholds."""
+"""The calibrated bias has the least training error of all thresholds, the optimal one the least hinge loss."""
 
 import naive
 import numpy as np
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mmbsgd.bias import calibrated_bias
+from mmbsgd.bias import calibrated_bias, optimal_bias
 
 scores_and_weights = st.integers(1, 25).flatmap(
     lambda count: st.tuples(
@@ -61,3 +61,24 @@ def test_one_heavy_row_outweighs_many_light_ones():
 def test_equal_scores_are_never_told_apart():
     scores, weights = np.full(3, 2.0, np.float32), np.array([-1, -1, 1], np.float32)
     assert 2.0 + calibrated_bias(scores, weights) <= 0.0
+
+
+@given(scores_and_weights)
+def test_what_is_tolerated_keeps_the_bias_nearer_to_zero(case):
+    scores, weights = case
+    exact, lax = calibrated_bias(scores, weights), calibrated_bias(scores, weights, 0.1)
+    allowed = 0.1 * float(np.abs(weights).sum())
+    assert naive.weighted_error(scores, weights, lax) <= naive.least_error(scores, weights) + allowed + 1e-5
+    assert abs(lax) <= abs(exact) + 1e-6
+
+
+@given(scores_and_weights)
+def test_no_bias_has_a_smaller_hinge_loss(case):
+    scores, weights = (part.astype(np.float64) for part in case)
+    found = naive.hinge_loss(scores, weights, optimal_bias(scores, weights))
+    corners = np.where(weights > 0, 1.0, -1.0) - scores
+    assert found <= min(naive.hinge_loss(scores, weights, corner) for corner in corners) + 1e-9
+
+
+def test_where_several_are_optimal_it_is_the_middle():
+    assert optimal_bias(np.array([-3.0, 4.0]), np.array([-1.0, 1.0])) == pytest.approx(-0.5)

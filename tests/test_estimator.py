@@ -41,7 +41,7 @@ def bits(estimator):
 
 
 def small(**options):
-    return MultiMergeSVC(**{"gamma": 0.3, "budget": 12, "random_state": 0, **options})
+    return MultiMergeSVC(**{"gamma": 0.3, "budget": 12, "polish": 0, "random_state": 0, **options})
 
 
 def expected_failures(_estimator):

@@ -19,7 +19,7 @@ FACTS = {"rows": 1000, "scale": 0.5, "support-vectors": 300, "paper-C": 32.0, "p
 WORDS = {
     "maintenance": ["cascade", "gradient", "projection", "removal"],
     "engine": ["fast", "paper"],
-    "bias": ["calibrated", "none"],
+    "bias": ["calibrated", "optimal", "none"],
 }
 
 
@@ -90,6 +90,7 @@ def test_the_papers_grid_is_shares_of_support_vectors_times_mergees():
         "gamma": CategoricalDistribution([8.0]),
         "budget": CategoricalDistribution([28, 138, 275, 413, 688, 1376]),
         "mergees": CategoricalDistribution(list(range(2, 12))),
+        "polish": CategoricalDistribution([0]),
     }
 
 
@@ -215,7 +216,7 @@ NO_VALUE = "give low and high (and log = true), or choices, or value; and of, if
     [
         (
             "speed = 3",
-            "speed: no such parameter; there are C, gamma, budget, mergees, epochs, maintenance, engine, bias",
+            "speed: no such parameter; there are C, gamma, budget, mergees, epochs, polish, maintenance, engine, bias",
         ),
         ("C = true", "C: true is not a number"),
         ('C = "large"', 'C: "large" is not a number'),

@@ -40,7 +40,10 @@ def test_the_list_tells_what_every_shipped_space_searches(run):
     assert sorted(shown) == shipped()
     for name, (about, _) in shown.items():
         assert about == load(name).about
-    assert shown["adult"][1] == "C 0.5 to 128; gamma 0.001 to 0.06; budget 20 to 1000; mergees 2 to 11; epochs 1 to 5"
+    searched = (
+        "C 0.5 to 128; gamma 0.001 to 0.06; budget 20 to 1000; mergees 2 to 11; epochs 1 to 5; polish 0, 3, 7, 20"
+    )
+    assert shown["adult"][1] == searched
     assert "gamma 0.05 to 50 of scale" in shown["default"][1]
     grid = "budget 0.01, 0.05, 0.1, 0.15, 0.25, 0.5 of support-vectors; mergees 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"
     assert shown["paper-grid"][1] == grid
@@ -55,6 +58,7 @@ def test_a_shipped_space_is_shown_with_how_to_make_it_ones_own(run):
         ["budget", "10 to 500", "log", ""],
         ["mergees", "2 to 11", "linear", ""],
         ["epochs", "1 to 5", "linear", ""],
+        ["polish", "0, 3, 7, 20", "", ""],
     ]
     assert "mmbsgd spaces default --toml > mine.toml" in output
 

@@ -17,7 +17,7 @@ from workflows.records import Bar, Point, TrialResult, TrialSpec
 from workflows.stopping import SHARES
 from workflows.trial import PROBE_ROWS, _probe, _seed, _Watcher, attempt, run_trial, score_of
 
-PARAMETERS = {"C": 10.0, "gamma": 8.0, "budget": 15, "mergees": 3}
+PARAMETERS = {"C": 10.0, "gamma": 8.0, "budget": 15, "mergees": 3, "polish": 0}
 SPEC = TrialSpec(3, PARAMETERS, seed=7, cost="work")
 ANYTHING_GOES = Bar(shortest=0.0)
 """Looks at every trial and stops none."""
@@ -55,8 +55,10 @@ def trained(data, seed, splits=("train",), **parameters):
 
 def measured(result):
     """All of a result that no clock has a part in."""
-    clocks = ("latency", "maintenance_seconds", "bias_seconds", "maintenance_share", "seconds", "cpu_seconds")
-    counters = {name: value for name, value in result.counters.items() if name not in clocks}
+    clocks = {"latency", "maintenance_share"}
+    counters = {
+        name: value for name, value in result.counters.items() if name not in clocks and not name.endswith("seconds")
+    }
     return result.score, result.spread, result.costs["work"], counters, result.model, result.curve, result.state
 
 
@@ -276,6 +278,14 @@ def test_a_hopeless_trial_stops_and_reports_what_it_measured(data):
     assert result.counters["steps"] == round(result.curve[0].share * data.split("train").rows)
     assert set(result.counters) == set(full.counters) - {"latency"}
     assert f"after {result.curve[0].share:.0%}" in result.reason
+
+
+@pytest.mark.usefixtures("any_look_pays")
+def test_one_that_will_be_polished_is_not_stopped(data):
+    spec = replace(SPEC, parameters=PARAMETERS | {"polish": 3}, bar=UNREACHABLE)
+    result = run_trial(spec, data)
+    assert (result.state, result.curve) == ("complete", ())
+    assert result.counters["polish_passes"] == 3
 
 
 @pytest.mark.usefixtures("any_look_pays")

@@ -111,15 +111,15 @@ def test_samplers_are_chosen(tuned, sampler):
 def test_enqueued_parameters_are_tried_first_and_once(tuned, tmp_path):
     wanted = [
         "--enqueue",
-        "C=10 gamma=5 budget=30 mergees=3 epochs=1",
+        "C=10 gamma=5 budget=30 mergees=3 epochs=1 polish=0",
         "--enqueue",
         "C=1,gamma=2,budget=20,mergees=2,epochs=2",
     ]
     for count in (3, 4):
         tuned("board", "--trials", count, "--confirm", "0", *wanted)
     found = [trial.params for trial in trials(tmp_path)]
-    assert found[0] == {"C": 10, "gamma": 5, "budget": 30, "mergees": 3, "epochs": 1}
-    assert found[1] == {"C": 1, "gamma": 2, "budget": 20, "mergees": 2, "epochs": 2}
+    assert found[0] == {"C": 10, "gamma": 5, "budget": 30, "mergees": 3, "epochs": 1, "polish": 0}
+    assert found[1] == {"C": 1, "gamma": 2, "budget": 20, "mergees": 2, "epochs": 2, "polish": 7}
     assert len(found) == 4
     assert found[2] not in found[:2]
     assert found[3] not in found[:2]

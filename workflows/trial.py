@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 from mmbsgd.bias import calibrated_bias
+from mmbsgd.estimator import POLISH
 from mmbsgd.training import Trainer
 from workflows.data import PreparedData
 from workflows.records import Bar, Metric, Point, TrialResult, TrialSpec
@@ -130,7 +131,8 @@ def _train(
 
 
 class _Watcher:
-    """Looks at the first of the trial's trainings from time to time."""
+    """Looks at the first of the trial's trainings from time to time. One that will be polished is not stopped: what
+    comes of it nobody knows before."""
 
     def __init__(self, spec: TrialSpec, data: PreparedData) -> None:
         trained_on, scored_on = spec.folds[0]
@@ -139,6 +141,7 @@ class _Watcher:
         self._rows = data.split(*trained_on).rows
         self._total = spec.parameters.get("epochs", 1) * self._rows
         self._next = self._looks = 0
+        self._polished = spec.parameters.get("polish", POLISH) > 0
         self._last: Training | None = None
 
     def __call__(self, trainer: Trainer) -> None:
@@ -147,7 +150,12 @@ class _Watcher:
         if trainer.steps % self._rows == 0:
             self._epochs.append(self._point(trainer, trainer.report(), EPOCH_ROWS))
         share = trainer.steps / self._total
-        if self._spec.bar is not None and self._next < len(SHARES) and share >= SHARES[self._next]:
+        if (
+            self._spec.bar is not None
+            and not self._polished
+            and self._next < len(SHARES)
+            and share >= SHARES[self._next]
+        ):
             self._next = bisect_right(SHARES, share)
             self._judge(trainer, self._spec.bar)
 
@@ -214,7 +222,7 @@ def _seed(seed: int, repeat: int) -> int:
 
 
 def _counters(training: Training) -> dict[str, float]:
-    counted = {name: float(value) for name, value in training.as_dict().items()}
+    counted = {name: float(value) for name, value in training.as_dict().items() if not math.isnan(value)}
     del counted["seconds"], counted["cpu_seconds"]  # they are costs
     return counted | {"size": counted["support_vectors"]}
 

@@ -45,6 +45,10 @@ def train(
     budget: Annotated[int, typer.Option(help="B: the largest number of support vectors.")] = 200,
     mergees: Annotated[int, typer.Option(help="M: how many vectors one merge takes; 2 is plain BSGD.")] = 2,
     epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 5,
+    polish: Annotated[
+        int | None,
+        typer.Option(help="Passes that polishing may take; 0 is the paper's method.", min=0, show_default="7"),
+    ] = None,
     maintenance: Annotated[Maintenance, typer.Option(help="What happens above the budget.")] = "cascade",
     engine: Annotated[Engine, typer.Option(help="paper: the cost that the paper analyses.")] = "fast",
     on: Annotated[
@@ -72,6 +76,7 @@ def train(
         budget=budget,
         mergees=mergees,
         epochs=epochs,
+        **({} if polish is None else {"polish": polish}),
         maintenance=maintenance,
         engine=engine,
         random_state=seed,
@@ -90,7 +95,7 @@ def train(
 
 
 class _Watched:
-    """Portions that report how far the training has come: every epoch visits all of them, and so does the bias."""
+    """Portions that report how far the training has come: every epoch visits all of them, and so does what follows."""
 
     def __init__(self, split: Split, epochs: int, report: Progress) -> None:
         self._split, self._report = split, report
@@ -103,7 +108,7 @@ class _Watched:
 
     def visit(self, order: Sequence[int], visitor: Visitor) -> None:
         def watched(rows: Rows, signs: NDArray[np.float32]) -> None:
-            self._report(self._stage, self._done, self._visits)
+            self._report(self._stage, min(self._done, self._visits), self._visits)
             visitor(rows, signs)
             self._done += 1
 
@@ -169,6 +174,9 @@ def _report(data: str, training: "Training", accuracy: float, trained: Split, sc
     table.add_row(f"accuracy on {held} ({scored.rows:,} rows{seen})", f"{accuracy:.2%}")
     table.add_row("support vectors", f"{training.support_vectors:,}")
     table.add_row("training time", f"{training.seconds:.3f} s")
+    if training.polish_passes:
+        table.add_row("of it polishing", f"{training.polish_seconds:.3f} s")
+        table.add_row("passes of polishing", f"{training.polish_passes}")
     table.add_row("  of it budget maintenance", f"{training.maintenance_share:.0%}")
     table.add_row("  of it finding the bias", f"{training.bias_seconds / training.seconds:.0%}")
     table.add_row("steps", f"{training.steps:,}")

@@ -24,7 +24,7 @@ from workflows.study.settings import Settings, agree
 from workflows.study.snapshot import ENVIRONMENT, FINISHED, IDENTITY, INTERRUPTED, RUNNING, STATE, TRACKING
 from workflows.study.storages import open_storage
 
-USUAL = {"epochs": 1, "maintenance": "cascade", "engine": "fast", "bias": "calibrated"}
+USUAL = {"epochs": 1, "polish": 7, "maintenance": "cascade", "engine": "fast", "bias": "calibrated"}
 """What parameters are that a set to be tried first does not name, as far as the space has them."""
 PROPOSER = 2**31
 """The proposer's place among the runs that have seeds."""

@@ -1,0 +1,309 @@
+"""Polishing: the best coefficients and bias for the support vectors that SGD has found.
+
+    P(alpha, b) = 1/2 alpha' K alpha + sum_i c_i max(0, z_i),   z_i = 1 - y_i (phi_i' alpha + b),   c_i = C w_i
+    phi_ij      = k(x_i, s_j); K_jl = k(s_j, s_l), and RIDGE on its diagonal
+
+It is convex and small: B + 1 unknowns, however many rows there are. Newton's method on a smoothed hinge follows the
+optimum while the rounding of the corner, h, shrinks:
+
+    loss_h(z)   0 below -h,  (z + h)^2 / (4 h) in the zone |z| < h,  z above h
+    a_i         c_i loss_h'(z_i), between 0 and c_i: a feasible point of the dual problem
+    H           K + 1/(2h) sum over the zone of c_i phi_i phi_i'
+
+A step costs one product of all rows with its direction. Rows whose a_i has changed correct the gradient, rows that have
+entered or left the zone correct H; late in the game both are few. When h shrinks, the first step keeps the zone as it
+is, because the margins in it shrink with h. The dual point bounds the optimum from below, so that the distance to it
+is known: it ends when that is GAP of P.
+
+Tried on the paper's sets with B = 500, and left: averaged SGD and dual coordinate descent on whitened features (their
+product, n B^2, alone takes longer), Newton's method at a fixed small h (up to four times the steps), a wider zone for H
+(as many steps, each dearer), H from a part of the zone (it need not converge), a start from the solution for some
+thousand rows (it fits them and not the others).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
+from threadpoolctl import ThreadpoolController
+
+from mmbsgd._compile import kernel, summing_kernel
+from mmbsgd.bias import calibrated_bias
+from mmbsgd.kernel_features import KernelFeatures, Numbers, add_rows
+from mmbsgd.model import BudgetedModel
+from mmbsgd.portions import Portions, Whole
+from mmbsgd.rows import rows_of
+
+GAP = 1e-3
+RIDGE = 1e-6
+"""Near-duplicates share a coefficient instead of having huge ones of opposite signs, which would fit the rounding of
+float32; it is part of P, and a few hundred-thousandths of it."""
+WIDEST = 1.0
+"""The first h."""
+READY = 0.5
+"""The part of the gap that may be due to Newton's method, not to h, when h shrinks."""
+WORTH_A_SHIFT = 1e-4
+"""The part of the training error that must be saved for the bias to leave its optimum: less is luck."""
+LEAST, MOST = 0.5, 0.4
+"""What h shrinks to at least and at most, as a part of it."""
+
+
+@dataclass(frozen=True)
+class Polished:
+    model: BudgetedModel
+    passes: int
+    """Over all rows."""
+    objective: float
+    """P / (n C), with n the sum of all weights: the regulariser and the mean loss, before the bias is calibrated."""
+    gap: float
+    """How far P may be above the optimum, as a part of P."""
+    kernel_evaluations: int
+
+
+def polish(model: BudgetedModel, portions: Portions, *, cost: float, passes: int, bias: str = "calibrated") -> Polished:
+    """model: the start. cost: C, for a signed weight of one. bias: "optimal", "calibrated" (P decides the coefficients,
+    the training error the threshold) or "none"."""
+    with _threads().limit(limits=1, user_api="blas"):
+        features = KernelFeatures(model, portions, bias=bias != "none")
+        descent = _Descent(features, model, cost)
+        used = descent.run(passes)
+    best = descent.best
+    threshold = best.solution[-1] if bias != "none" else 0.0
+    if bias == "calibrated":
+        threshold += calibrated_bias(descent.signs * best.margins, features.signed_weights, WORTH_A_SHIFT)
+    return Polished(
+        replace(model, coefficients=best.solution[: features.vectors], bias=float(threshold)),
+        used,
+        best.value / float(descent.costs.sum()),
+        descent.gap,
+        features.kernel_evaluations,
+    )
+
+
+@cache
+def compile_kernels() -> None:
+    """Or loads them: by a problem that needs most of them."""
+    points = np.array([[0.0], [1.0], [2.0], [3.0]], np.float32)
+    rows = Whole(rows_of(points), np.array([1, -1, 1, -1], np.float32))
+    polish(BudgetedModel(points[:2], np.array([1.0, -1.0]), 0.0, 1.0), rows, cost=1.0, passes=5)
+    step_size(np.empty(0), np.empty(0), np.empty(0), 1.0, 0.0, 0.0)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """It looks at every library that is loaded, which takes a while. With one thread, time is processor time."""
+    return ThreadpoolController()
+
+
+@dataclass(frozen=True)
+class _Point:
+    solution: NDArray[np.float64]
+    """alpha, and b if there is one."""
+    margins: NDArray[np.float64]
+    """y_i f(x_i)"""
+    pull: NDArray[np.float64]
+    """K alpha"""
+    value: float
+    """P"""
+
+
+class _Descent:
+    """Where it is, and the sums over rows that go with it."""
+
+    def __init__(self, features: KernelFeatures, model: BudgetedModel, cost: float) -> None:
+        self._features, self._vectors, size = features, features.vectors, features.size
+        self.costs = cost * np.abs(features.signed_weights)
+        self.signs = np.where(features.signed_weights > 0, 1.0, -1.0)
+        self._kernel = np.zeros((size, size), order="F")
+        self._kernel[: self._vectors, : self._vectors] = kernel_matrix(model)
+        self._factor = dpotrf(self._kernel[: self._vectors, : self._vectors], lower=1)[0]
+        self._duals = np.zeros(len(self.costs))
+        self._sums = np.zeros((2, size))  # of a_i phi_i, over the rows of either class
+        self._zone = np.zeros(len(self.costs), np.bool_)
+        self._curvature = np.zeros((size, size), order="F")  # lower half: of c_i phi_i phi_i' over the zone
+        self.best = self._at = self._start(np.append(model.coefficients, [model.bias] * (size - self._vectors)))
+        self.gap = np.inf
+
+    def _start(self, given: NDArray[np.float64]) -> _Point:
+        """The best multiple of SGD's solution, whose size is noise."""
+        margins, pull = self.signs * self._features.products(given), self._kernel @ given
+        sizes, squared = np.append(1.0, np.geomspace(0.7, 1e-4, 30)), float(given @ pull)
+        values = [losses(margins, self.costs, size) + 0.5 * size * size * squared for size in sizes]
+        best = int(np.argmin(values))
+        return _Point(sizes[best] * given, sizes[best] * margins, sizes[best] * pull, values[best])
+
+    def run(self, passes: int) -> int:
+        """The number of passes that it took."""
+        h, bound = WIDEST, -np.inf
+        for used in range(1, passes + 1):
+            self._set_duals(h)
+            below, unbalanced = self._bound()
+            bound = max(bound, below)
+            if self._at.value <= self.best.value:
+                self.best = self._at
+            self.gap = (self.best.value - bound) / max(self.best.value, 1e-300)
+            if self.gap <= GAP or used == passes:
+                return used
+            zone, missing = np.abs(1.0 - self._at.margins) < h, self._at.value - below
+            by_newton, allowed = self._left_by_newton(), 0.5 * GAP * self._at.value
+            shrinks = by_newton < READY * missing and missing - by_newton > allowed and unbalanced < 0.01
+            if shrinks:
+                h *= min(LEAST, max(MOST, float(np.sqrt(allowed / (missing - by_newton)))))
+                self._set_duals(h, zone)
+            self._set_zone(zone)
+            if not self._step(h, whole=shrinks):
+                return used
+        return passes
+
+    def _set_duals(self, h: float, zone: NDArray[np.bool_] | None = None) -> None:
+        """zone: the rows whose loss shall be taken for quadratic, wherever they are."""
+        duals = np.empty_like(self._duals)
+        fill_duals(self._at.margins, self.costs, h, zone is not None, self._zone if zone is None else zone, duals)
+        change = duals - self._duals
+
+        def add(numbers: Numbers, phi: NDArray[np.float32], places: Numbers) -> None:
+            add_rows(phi, places, change[numbers], self.signs[numbers], self._sums)
+
+        self._features.show(np.flatnonzero(change), add)
+        self._duals = duals
+
+    def _set_zone(self, zone: NDArray[np.bool_]) -> None:
+        entering, leaving = np.flatnonzero(zone & ~self._zone), np.flatnonzero(self._zone & ~zone)
+        if len(entering) + len(leaving) > np.count_nonzero(zone):
+            self._curvature[:] = 0.0
+            entering, leaving = np.flatnonzero(zone), leaving[:0]
+        for numbers, sign in ((entering, 1.0), (leaving, -1.0)):
+
+            def add(some: Numbers, phi: NDArray[np.float32], places: Numbers, sign: float = sign) -> None:
+                scaled = phi[places] * np.sqrt(self.costs[some])[:, None]
+                self._curvature = dsyrk(sign, scaled.T, 1.0, self._curvature, lower=1, overwrite_c=1)
+
+            self._features.show(numbers, add)
+        self._zone = zone
+
+    def _gradient(self) -> NDArray[np.float64]:
+        gradient: NDArray[np.float64] = self._at.pull - (self._sums[1] - self._sums[0])
+        return gradient
+
+    def _left_by_newton(self) -> float:
+        """The part of the gap that would be there with a smoothed hinge too."""
+        return 0.5 * self._squared_length(self._gradient())
+
+    def _bound(self) -> tuple[float, float]:
+        """The dual objective, and how far the classes are out of balance: with a bias, their a_i have equal sums."""
+        if self._features.size == self._vectors:
+            return float(self._duals.sum()) - 0.5 * self._squared_length(self._sums[1] - self._sums[0]), 0.0
+        totals = self._sums[:, -1]
+        shares = np.minimum(1.0, totals[::-1] / np.maximum(totals, 1e-300))  # of the heavier class, as much as balances
+        length = self._squared_length(shares[1] * self._sums[1] - shares[0] * self._sums[0])
+        return float(shares @ totals) - 0.5 * length, 1.0 - float(shares.min()) if totals.any() else 0.0
+
+    def _squared_length(self, values: NDArray[np.float64]) -> float:
+        """v' K^-1 v"""
+        half = solve_triangular(self._factor, values[: self._vectors], lower=True, check_finite=False)
+        return float(half @ half)
+
+    def _step(self, h: float, *, whole: bool) -> bool:
+        """In Newton's direction, all of the way, or to where the objective is least; False: it leads nowhere."""
+        hessian = self._curvature / (2.0 * h)
+        hessian += self._kernel
+        direction = _solved(hessian, self._gradient())
+        if direction is None:
+            return False
+        change = self.signs * self._features.products(direction)
+        at, pull = self._at, self._kernel @ direction
+        slopes = float(direction @ at.pull), float(direction @ pull)
+        size = 1.0 if whole else step_size(at.margins, change, self.costs, h, *slopes)
+        solution, margins = at.solution + size * direction, at.margins + size * change
+        pull = at.pull + size * pull
+        value = 0.5 * float(solution @ pull) + losses(margins, self.costs, 1.0)
+        if not np.isfinite(value):
+            return False
+        self._at = _Point(solution, margins, pull, value)
+        return size > 0.0
+
+
+def kernel_matrix(model: BudgetedModel) -> NDArray[np.float64]:
+    points = model.support_vectors.astype(np.float64)
+    points -= points.mean(axis=0) if len(points) else 0.0
+    norms = np.einsum("ij,ij->i", points, points)
+    distances = np.maximum(norms[:, None] + norms - 2.0 * (points @ points.T), 0.0)
+    matrix: NDArray[np.float64] = np.exp(-model.gamma * distances)
+    np.fill_diagonal(matrix, 1.0 + RIDGE)
+    return matrix
+
+
+def _solved(hessian: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """-H^-1 g. The bias has no curvature of its own: where the zone is empty H gets a little. None: it has no end."""
+    places, more = np.diag_indices_from(hessian), 1e-12 * max(1.0, float(np.diag(hessian).mean()))
+    for _ in range(8):
+        hessian[places] += more
+        factor, failed = dpotrf(hessian, lower=1, clean=0)
+        if not failed:
+            return -np.asarray(dpotrs(factor, gradient, lower=1)[0])
+        more *= 100.0
+    return None
+
+
+@summing_kernel
+def losses(margins: NDArray[np.float64], costs: NDArray[np.float64], size: float) -> float:
+    """Of the margins times size."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        total += costs[i] * max(0.0, 1.0 - size * margins[i])
+    return total
+
+
+@kernel
+def fill_duals(
+    margins: NDArray[np.float64],
+    costs: NDArray[np.float64],
+    h: float,
+    given: bool,
+    zone: NDArray[np.bool_],
+    out: NDArray[np.float64],
+) -> None:
+    for i in range(margins.shape[0]):
+        z = 1.0 - margins[i]
+        inside = zone[i] if given else abs(z) < h
+        out[i] = costs[i] * ((z + h) / (2.0 * h) if inside else 1.0 if z > 0.0 else 0.0)
+
+
+@summing_kernel
+def slope(
+    margins: NDArray[np.float64], change: NDArray[np.float64], costs: NDArray[np.float64], h: float, size: float
+) -> float:
+    """Of the smoothed losses, at margins + size * change."""
+    total = 0.0
+    for i in range(margins.shape[0]):
+        z = 1.0 - margins[i] - size * change[i]
+        total -= costs[i] * change[i] * min(1.0, max(0.0, (z + h) / (2.0 * h)))
+    return total
+
+
+@kernel
+def step_size(
+    margins: NDArray[np.float64],
+    change: NDArray[np.float64],
+    costs: NDArray[np.float64],
+    h: float,
+    linear: float,
+    quadratic: float,
+) -> float:
+    """Where between 0 and 1 the smoothed objective is least, to a hundredth."""
+    if linear + quadratic + slope(margins, change, costs, h, 1.0) <= 0.0:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if linear + middle * quadratic + slope(margins, change, costs, h, middle) > 0.0:
+            high = middle
+        else:
+            low = middle
+        if high - low <= 0.02 * high:
+            break
+    return 0.5 * (low + high)
