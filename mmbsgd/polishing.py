@@ -62,6 +62,8 @@ class Polished:
     gap: float
     """How far P may be above the optimum, as a part of P."""
     kernel_evaluations: int
+    multiplications: int
+    """Of everything else: products with directions, sums of rows and of their squares, factorisations."""
 
 
 def polish(model: BudgetedModel, portions: Portions, *, cost: float, passes: int, bias: str = "calibrated") -> Polished:
@@ -81,6 +83,7 @@ def polish(model: BudgetedModel, portions: Portions, *, cost: float, passes: int
         best.value / float(descent.costs.sum()),
         descent.gap,
         features.kernel_evaluations,
+        descent.multiplications,
     )
 
 
@@ -125,16 +128,21 @@ class _Descent:
         self._sums = np.zeros((2, size))  # of a_i phi_i, over the rows of either class
         self._zone = np.zeros(len(self.costs), np.bool_)
         self._curvature = np.zeros((size, size), order="F")  # lower half: of c_i phi_i phi_i' over the zone
+        self.multiplications = size**3 // 6
         self.best = self._at = self._start(np.append(model.coefficients, [model.bias] * (size - self._vectors)))
         self.gap = np.inf
 
     def _start(self, given: NDArray[np.float64]) -> _Point:
         """The best multiple of SGD's solution, whose size is noise."""
-        margins, pull = self.signs * self._features.products(given), self._kernel @ given
+        margins, pull = self.signs * self._products(given), self._kernel @ given
         sizes, squared = np.append(1.0, np.geomspace(0.7, 1e-4, 30)), float(given @ pull)
         values = [losses(margins, self.costs, size) + 0.5 * size * size * squared for size in sizes]
         best = int(np.argmin(values))
         return _Point(sizes[best] * given, sizes[best] * margins, sizes[best] * pull, values[best])
+
+    def _products(self, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.multiplications += len(self.costs) * len(direction)
+        return self._features.products(direction)
 
     def run(self, passes: int) -> int:
         """The number of passes that it took."""
@@ -168,7 +176,9 @@ class _Descent:
         def add(numbers: Numbers, phi: NDArray[np.float32], places: Numbers) -> None:
             add_rows(phi, places, change[numbers], self.signs[numbers], self._sums)
 
-        self._features.show(np.flatnonzero(change), add)
+        changed = np.flatnonzero(change)
+        self.multiplications += len(changed) * self._features.size
+        self._features.show(changed, add)
         self._duals = duals
 
     def _set_zone(self, zone: NDArray[np.bool_]) -> None:
@@ -182,6 +192,7 @@ class _Descent:
                 scaled = phi[places] * np.sqrt(self.costs[some])[:, None]
                 self._curvature = dsyrk(sign, scaled.T, 1.0, self._curvature, lower=1, overwrite_c=1)
 
+            self.multiplications += len(numbers) * self._features.size**2 // 2
             self._features.show(numbers, add)
         self._zone = zone
 
@@ -214,7 +225,8 @@ class _Descent:
         direction = _solved(hessian, self._gradient())
         if direction is None:
             return False
-        change = self.signs * self._features.products(direction)
+        self.multiplications += len(direction) ** 3 // 6
+        change = self.signs * self._products(direction)
         at, pull = self._at, self._kernel @ direction
         slopes = float(direction @ at.pull), float(direction @ pull)
         size = 1.0 if whole else step_size(at.margins, change, self.costs, h, *slopes)

@@ -205,6 +205,7 @@ def test_the_report_tells_what_polishing_did():
     assert 1 < report.polish_passes <= 50
     assert 0.0 < report.gap <= GAP
     assert report.seconds > report.polish_seconds > 0.0
+    assert report.kernel_evaluations > plain.training_.kernel_evaluations
     assert report.objective == pytest.approx(polishing_objective(fine, matrix, labels), rel=0.01)
     assert fine.support_vectors_.tobytes() == plain.support_vectors_.tobytes()
 

@@ -17,7 +17,7 @@ __all__ = ["as_json", "front_json", "front_table", "state"]
 
 
 def front_table(front: list[Member], settings: Settings, title: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0)
     names, shown = settings.names, shown_parameters(front)
     confirmed = any(member.runs for member in front)
     headings = ["trial", *map(heading, names), *(SYMBOLS.get(name, name) for name in shown)]

@@ -88,7 +88,7 @@ def _runs(member: Member) -> str:
 
 def _parameters(member: Member) -> str:
     shown = {"epochs": 1} | member.parameters
-    order = [name for name in ("budget", "mergees", "C", "gamma", "epochs") if name in shown]
+    order = [name for name in ("budget", "mergees", "C", "gamma", "epochs", "polish") if name in shown]
     order += [name for name in shown if name not in order]
     return ", ".join(f"{SYMBOLS.get(name, name)} = {parameter(shown[name]) or 'none'}" for name in order)
 
