@@ -7,6 +7,7 @@ full of them.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,13 @@ from mmbsgd.lanes import LANES, exp2, load, splat, store
 from mmbsgd.model import BudgetedModel
 from mmbsgd.portions import Portions
 from mmbsgd.rows import Rows, span, squared_norm
-from mmbsgd.support import BLOCKS, Support
+from mmbsgd.support import BLOCKS, PRECISE, Support
 
 LARGEST_CACHE = 2**31
 """Bytes that are kept."""
+PRECISE_FEATURES = 8.0
+"""Where gamma ||s||^2 exceeds this, values are from sums of squared differences: products would lose a millionth, which
+large coefficients multiply."""
 AT_ONCE = 1024
 """Rows that are shown together."""
 Numbers = NDArray[np.int64]
@@ -30,7 +34,9 @@ Work = Callable[[Numbers, NDArray[np.float32], Numbers], None]
 
 class KernelFeatures:
     def __init__(self, model: BudgetedModel, portions: Portions, *, bias: bool) -> None:
-        self._support, self._portions = model._support, portions
+        self._support, self._portions = replace(model)._support, portions
+        if model.gamma * float(self._support.norms.max()) > PRECISE_FEATURES:
+            self._support.state[PRECISE] = 1
         self.vectors = len(model.coefficients)
         self.size = self.vectors + bias
         self.kernel_evaluations = 0

@@ -25,10 +25,13 @@ from mmbsgd.gaussian import margins, tile_for
 from mmbsgd.lanes import LANES
 from mmbsgd.rows import checked, is_sparse, rows_of, span, squared_norm
 from mmbsgd.scaling import Scaling, parts
-from mmbsgd.support import BLOCKS, COUNT, Support, empty_support, place, set_norm
+from mmbsgd.support import BLOCKS, COUNT, PRECISE, Support, empty_support, place, set_norm
 
 FORMAT = "mmbsgd.BudgetedModel"
 FORMAT_VERSION = 2
+ROUNDING, WORTH_DIFFERENCES = 2.0**-23, 1e-3
+"""What products of float32 lose of gamma ||s||^2 in an exponent; and of a decision value, before distances are computed
+as sums of squared differences, which takes longer where rows are sparse."""
 _READABLE = ("1", "2")
 """1 had no scaling."""
 
@@ -112,6 +115,10 @@ class BudgetedModel:
         for slot in range(count):
             place(support, slot, self.support_vectors[slot])
             set_norm(support, slot, squared_norm(rows, span(rows, slot)))
+        size = float(np.linalg.norm(support.beta)) * self._unit
+        lost = ROUNDING * self.gamma * float(support.norms.max()) * size
+        if lost > WORTH_DIFFERENCES:
+            support.state[PRECISE] = 1
         return support
 
     def save(self, path: str | os.PathLike[str]) -> None:

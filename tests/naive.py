@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 RIDGE = 1e-6
+RIDGE_OF_POLISHING = 1e-5
 
 
 def gaussian_kernel(left, right, gamma):
@@ -234,7 +235,7 @@ def least_error(scores, signed_weights):
 
 def objective(rows, signed_weights, points, coefficients, bias, gamma, cost):
     """1/2 ||w||^2 + C sum_i w_i max(0, 1 - y_i f(x_i)), with the ridge in ||w||^2"""
-    kernel = gaussian_kernel(points, points, gamma) + RIDGE * np.eye(len(points))
+    kernel = gaussian_kernel(points, points, gamma) + RIDGE_OF_POLISHING * np.eye(len(points))
     values = np.sign(signed_weights) * (margins(rows, points, coefficients, gamma) + bias)
     losses = np.abs(signed_weights) * np.maximum(0.0, 1.0 - values)
     return 0.5 * coefficients @ kernel @ coefficients + cost * losses.sum()

@@ -23,7 +23,9 @@ ROUNDING = 1e-4
 
 def best_in_span(rows, signed_weights, points, gamma, cost):
     """(coefficients, bias) of the least objective: an SVM whose kernel is projected onto the span of the points."""
-    inverse = np.linalg.inv(naive.gaussian_kernel(points, points, gamma) + naive.RIDGE * np.eye(len(points)))
+    inverse = np.linalg.inv(
+        naive.gaussian_kernel(points, points, gamma) + naive.RIDGE_OF_POLISHING * np.eye(len(points))
+    )
     features = naive.gaussian_kernel(rows, points, gamma)
     exact = SVC(C=cost, kernel="precomputed", tol=1e-6, cache_size=10)
     exact.fit(features @ inverse @ features.T, np.sign(signed_weights), np.abs(signed_weights).astype(np.float64))

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from mmbsgd import BudgetedModel
+from mmbsgd.lanes import EXP2_ERROR
 from workflows.errors import ExportError
 
-TOLERANCE, NOISE = 1e-4, 1e-7
+TOLERANCE, NOISE = 1e-4, EXP2_ERROR
 """Shares of the largest decision value, or of 1 where it is smaller, and of the sum of all coefficients' sizes: what
 the native model's own arithmetic, which is float32, may lose."""
 NARROW = ("onnx", "mlflow", "c")
