@@ -47,6 +47,7 @@ def value_of(model, matrix, weights, cost=2.0):
     return naive.objective(matrix, weights, model.support_vectors, model.coefficients, model.bias, model.gamma, cost)
 
 
+@pytest.mark.compiled_only
 @given(
     seed=st.integers(0, 10**6),
     count=st.integers(4, 60),
@@ -77,6 +78,7 @@ def test_it_reaches_the_optimum_and_knows_how_near_it_is(seed, count, vectors, g
     assert value - found.gap * value <= optimum * (1.0 + ROUNDING)
 
 
+@pytest.mark.compiled_only
 @given(seed=st.integers(0, 10**6), passes=st.integers(1, 6), size=st.sampled_from([1e-3, 1.0, 50.0]))
 def test_the_objective_never_rises(seed, passes, size):
     matrix, labels = blobs(seed, 50)
@@ -87,6 +89,7 @@ def test_the_objective_never_rises(seed, passes, size):
     assert value_of(found.model, matrix, labels) <= before * (1.0 + ROUNDING)
 
 
+@pytest.mark.compiled_only
 def test_more_passes_are_never_worse():
     matrix, labels = blobs(3, 200)
     model = start_of(3, matrix[:30], 0.5)
@@ -127,6 +130,7 @@ def test_the_bias_is_calibrated_unless_asked_otherwise():
     assert found["none"].model.bias == 0.0
 
 
+@pytest.mark.compiled_only
 @pytest.mark.parametrize("bias", ["calibrated", "none"])
 def test_rows_in_portions_that_are_never_kept_give_the_same(monkeypatch, bias):
     matrix, labels = blobs(2, 400)
@@ -198,6 +202,7 @@ def test_kernels_are_compiled_before_the_clock_runs():
 # The estimator
 
 
+@pytest.mark.compiled_only
 def test_the_report_tells_what_polishing_did():
     matrix, labels = blobs(10, 400)
     plain, fine = (MultiMergeSVC(budget=30, polish=polish, random_state=0).fit(matrix, labels) for polish in (0, 50))
@@ -217,6 +222,7 @@ def polishing_objective(estimator, matrix, labels):
     return value_of(model, matrix, labels, 1.0) / len(labels)
 
 
+@pytest.mark.compiled_only
 def test_the_same_seed_gives_the_same_bits_and_class_weights_count():
     matrix, labels = blobs(11, 300, overlap=2.0)
     first, again = (MultiMergeSVC(budget=20, random_state=1).fit(matrix, labels).model_ for _ in range(2))
