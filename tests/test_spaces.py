@@ -2,6 +2,7 @@
 
 import json
 import math
+from inspect import signature
 
 import numpy as np
 import optuna
@@ -13,6 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from mmbsgd import MultiMergeSVC
 from search_spaces import SpaceError, load, parse, shipped
 from workflows.data.known import KNOWN
+from workflows.study.tuning import USUAL
 
 BASE = {"C": 1.0, "gamma": 0.5, "budget": 100, "mergees": 2}
 FACTS = {"rows": 1000, "scale": 0.5, "support-vectors": 300, "paper-C": 32.0, "paper-gamma": 0.008}
@@ -395,3 +397,8 @@ def test_only_a_budget_is_told_about_shares():
         with pytest.raises(SpaceError) as told:
             only(name, {"value": 1e-40})
         assert "share" not in str(told.value)
+
+
+def test_what_enqueued_parameters_leave_out_is_what_the_solver_takes():
+    defaults = signature(MultiMergeSVC).parameters
+    assert {name: defaults[name].default for name in USUAL} == USUAL
