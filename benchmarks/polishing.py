@@ -51,7 +51,7 @@ def nystroem(task: Task, budget: int, seed: int) -> Raw:
 
 def measured(task: Task, seeds: int, *, svc: bool) -> Raw:
     warm_up(task)
-    multimerge(task, seed=0, budget=20)
+    multimerge(task, seed=0, budget=20, polish=7)
     runs: dict[tuple[int, str], list[Raw]] = {}
     for seed in range(seeds):
         for budget in BUDGETS:

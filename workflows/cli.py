@@ -17,6 +17,7 @@ from workflows.commands.export import export
 from workflows.commands.front import front
 from workflows.commands.predict import predict
 from workflows.commands.spaces import spaces
+from workflows.commands.submit import status, stop, submit
 from workflows.commands.sync import sync
 from workflows.commands.train import train
 from workflows.commands.tune import tune
@@ -45,6 +46,14 @@ app.command(
     "  mmbsgd tune adult --trials 500 --ray-address 10.0.0.1:6379 --storage postgresql+psycopg://me@db/studies\n\n"
     "The same command again goes on with the same study."
 )(tune)
+app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Examples:\n\n  mmbsgd submit demo --trials 200\n\n"
+    "  mmbsgd submit measurements.parquet --label fault --cluster http://10.0.0.1:8265\n\n"
+    "  mmbsgd submit /data/adult --study adult --no-follow\n\nThe same command again goes on with the same study.",
+)(submit)
+app.command(epilog="Examples:\n\n  mmbsgd status\n\n  mmbsgd status adult --follow")(status)
+app.command(epilog="Examples:\n\n  mmbsgd stop\n\n  mmbsgd stop adult")(stop)
 app.command(
     epilog="Examples:\n\n  mmbsgd front demo\n\n  mmbsgd front demo --html report.html\n\n  mmbsgd front demo --json"
 )(front)

@@ -16,9 +16,17 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 console = Console()
 
-Home = Annotated[Path, typer.Option(help="The folder that holds everything mmbsgd keeps.")]
 HOME = Path("mmbsgd-home")
-Storage = Annotated[str | None, typer.Option(help="The database that holds it.", show_default="a file in --home")]
+HOME_VARIABLE, STORAGE_VARIABLE = "MMBSGD_HOME", "MMBSGD_STORAGE"
+"""What a cluster's image sets, so that the same commands work there without options."""
+Home = Annotated[Path, typer.Option(help="The folder that holds everything mmbsgd keeps.", envvar=HOME_VARIABLE)]
+
+
+def storage_option(text: str) -> Any:
+    return typer.Option("--storage", help=text, envvar=STORAGE_VARIABLE, show_default="a file in --home")
+
+
+Storage = Annotated[str | None, storage_option("The database that holds it.")]
 
 
 def tracking_uri(default: str) -> Any:
@@ -33,9 +41,9 @@ def tracking_uri(default: str) -> Any:
 
 
 def where_options(home: Path, storage: str | None = None) -> str:
-    """The options that lead to a study."""
-    words = [] if home == HOME else ["--home", str(home)]
-    if storage is not None:
+    """The options that lead to a study, as far as the environment does not."""
+    words = [] if str(home) == os.environ.get(HOME_VARIABLE, str(HOME)) else ["--home", str(home)]
+    if storage is not None and storage != os.environ.get(STORAGE_VARIABLE):
         from workflows.study.storages import shown_url
 
         words += ["--storage", shown_url(storage)]

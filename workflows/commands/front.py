@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workflows.commands.console import HOME, Home, console
+from workflows.commands.console import HOME, Home, Storage, console
 from workflows.errors import StudyError
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 def front(
     study: Annotated[str, typer.Argument(help="The study's name.")],
-    storage: Annotated[
-        str | None, typer.Option(help="The database that holds it.", show_default="a file in --home")
-    ] = None,
+    storage: Storage = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the front as JSON.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write the study's report, a page for browsers, here.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write the picture of the trade-off here, as SVG.")] = None,

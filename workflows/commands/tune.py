@@ -10,7 +10,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from mmbsgd.errors import MmbsgdError
-from workflows.commands.console import HOME, Home, console, progress, say_next, tracking_uri, where_options
+from workflows.commands.console import (
+    HOME,
+    Home,
+    console,
+    progress,
+    say_next,
+    storage_option,
+    tracking_uri,
+    where_options,
+)
 from workflows.data.sources import DEMO_ROWS
 from workflows.errors import StudyError
 from workflows.records import Cost, Metric, Sampler, Third
@@ -22,6 +31,7 @@ INTERRUPTED = 130
 
 
 def tune(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(help="A prepared folder, a file that 'prepare' reads, a known set or 'demo'.")],
     space: Annotated[
         str | None,
@@ -73,13 +83,15 @@ def tune(
         float | None, typer.Option(help="A trial that takes more seconds is ended and tried again.", min=0)
     ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="A Ray cluster: 'auto', HOST:PORT.", show_default="one on this machine")
-    ] = None,
-    storage: Annotated[
         str | None,
         typer.Option(
-            help="sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.", show_default="a file in --home"
+            help="A Ray cluster: 'auto', HOST:PORT, ray://HOST:PORT.",
+            envvar="RAY_ADDRESS",
+            show_default="one on this machine",
         ),
+    ] = None,
+    storage: Annotated[
+        str | None, storage_option("sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.")
     ] = None,
     mlflow: Annotated[str | None, tracking_uri("a database in --home")] = None,
     tracking: Annotated[bool, typer.Option("--tracking/--no-tracking", help="Write the study to MLflow.")] = True,
@@ -117,7 +129,7 @@ def tune(
         workers=workers,
         cpus=cpus,
         trial_timeout=trial_timeout,
-        ray_address=ray_address,
+        ray_address=None if workers == 0 and _by_environment(context, "ray_address") else ray_address,
         storage=storage,
         tracking=tracking,
         tracking_uri=mlflow,
@@ -194,6 +206,11 @@ def _interrupted(reason: str = "") -> NoReturn:
     )
     Console(stderr=True).print(escape(said), soft_wrap=True, highlight=False)
     sys.exit(INTERRUPTED)
+
+
+def _by_environment(context: typer.Context, option: str) -> bool:
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "ENVIRONMENT"
 
 
 def _parameters(text: str) -> dict[str, Any]:

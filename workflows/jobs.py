@@ -1,0 +1,239 @@
+"""Studies that a cluster runs by itself, through Ray's job API: the machine that sent one may go away.
+
+A job is the command `mmbsgd tune …` on the cluster's head. The environment there says where studies and results are
+kept (MMBSGD_STORAGE, MMBSGD_HOME, MLFLOW_TRACKING_URI). Small files that the command names travel with it.
+"""
+
+import asyncio
+import logging
+import os
+import re
+import secrets
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from mmbsgd._version import __version__
+from workflows.cluster import TOKEN, knock
+from workflows.errors import ClusterError
+
+SECONDS_TO_ANSWER = 10.0
+SECONDS_TO_START = 60.0
+"""For what makes the cluster start a process or take a file."""
+SECONDS_OF_SILENCE = 20.0
+"""A study says something every few seconds: after so many the link is looked at."""
+SECONDS_TO_COME_BACK = 600.0
+"""For which a cluster that was there may be out of reach."""
+SECONDS_TO_END = 20
+"""For a study that is stopped, to give its trials back."""
+HOME = "MMBSGD_HOME=${MMBSGD_HOME:-$HOME/mmbsgd-home}"
+"""A job begins in a folder that vanishes."""
+LARGEST_UPLOAD = 100 * 2**20
+_MARK = "mmbsgd"
+_TALKATIVE = (
+    "ray.dashboard.modules.job.sdk",
+    "ray.dashboard.modules.dashboard_sdk",
+    "ray._private.runtime_env.packaging",
+)
+_OVERRIDES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
+"""Ray's client prefers them to the address that it is given."""
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A job as the cluster tells it."""
+
+    name: str
+    state: str
+    """PENDING, RUNNING, SUCCEEDED, STOPPED or FAILED"""
+    command: str
+    message: str
+    began: float
+    """Seconds since 1970; 0 before it begins."""
+    ended: float | None
+    exit_code: int | None
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("SUCCEEDED", "STOPPED", "FAILED")
+
+
+class Jobs:
+    """Those of the cluster whose dashboard is at this address, 'http://HOST:8265'."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address if "://" in address else f"http://{address}"
+        parts = urlsplit(self._address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ClusterError(f"--cluster {address!r} is not the address of Ray's dashboard, such as http://HOST:8265")
+        knock(self._address, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        with self._speaking():
+            self._client = _client(self._address)
+
+    def submit(self, words: Sequence[str], files: Sequence[Path] = ()) -> str:
+        """Starts `mmbsgd` with these words, which name the files by their last part; the job's name."""
+        name = f"{_word(words[1])}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(1)}"
+        # Ray gives the line to a shell: every word of it is quoted.
+        settings = f"PYTHONUNBUFFERED=1 COLUMNS={shutil.get_terminal_size().columns} {HOME}"
+        environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(SECONDS_TO_END)}}
+        with tempfile.TemporaryDirectory(prefix="mmbsgd-job-") as folder, self._speaking():
+            for file in files:
+                copy = shutil.copytree if file.is_dir() else shutil.copyfile
+                copy(file, Path(folder) / file.name)
+            if files:
+                environment["working_dir"] = folder
+            self._client.submit_job(
+                entrypoint=f"{settings} {shlex.join([_MARK, *words])}",
+                submission_id=name,
+                runtime_env=environment,
+                metadata={_MARK: __version__, "command": shlex.join([_MARK, *words])},
+            )
+        return name
+
+    def all(self) -> list[Submitted]:
+        """Those that this package has sent, the latest first."""
+        with self._speaking():
+            found = [_submitted(details) for details in self._client.list_jobs() if _MARK in (details.metadata or {})]
+        return sorted(found, key=lambda job: -job.began)
+
+    def find(self, name: str | None) -> Submitted:
+        """The job whose name begins like this; without a name, the latest that runs, or the latest of all."""
+        jobs = self.all()
+        if name is None:
+            running = [job for job in jobs if not job.over]
+            if not jobs:
+                raise ClusterError(f"no study was sent to {self._address} yet: mmbsgd submit DATA")
+            return (running or jobs)[0]
+        found = [job for job in jobs if job.name == name] or [job for job in jobs if job.name.startswith(name)]
+        if len(found) != 1:
+            known = ", ".join(job.name for job in jobs[:5]) or "none"
+            raise ClusterError(f"{'several jobs begin with' if found else 'no job'} {name!r}; the latest: {known}")
+        return found[0]
+
+    def log(self, name: str) -> str:
+        with self._speaking():
+            return str(self._client.get_job_logs(name))
+
+    def stop(self, name: str) -> Submitted:
+        """Asks it to end, and waits until it has."""
+        with self._speaking():
+            self._client.stop_job(name)
+        until = time.monotonic() + SECONDS_TO_END + SECONDS_TO_ANSWER
+        while not (job := self.find(name)).over and time.monotonic() < until:
+            time.sleep(0.5)
+        return job
+
+    def follow(self, name: str, show: Callable[[str], None], away: Callable[[str], None]) -> Submitted:
+        """Shows the job's log until it ends; away: told once when the cluster cannot be reached for a while."""
+        shown, since = 0, None
+        while True:
+            try:
+                shown = asyncio.run(self._tail(name, shown, show))
+                job, since = self.find(name), None
+                if job.over:
+                    return job
+            except (ClusterError, OSError) as error:
+                if since is None:
+                    since = time.monotonic()
+                    away(str(error))
+                if time.monotonic() - since > SECONDS_TO_COME_BACK:
+                    raise
+                time.sleep(1.0)
+
+    async def _tail(self, name: str, shown: int, show: Callable[[str], None]) -> int:
+        """Shows what comes after so many letters, until the job ends or falls silent; how many letters there are."""
+        passed = 0
+        with self._speaking():
+            lines = self._client.tail_job_logs(name)
+            try:
+                while True:
+                    text = await asyncio.wait_for(anext(lines), SECONDS_OF_SILENCE)
+                    if passed + len(text) > shown:
+                        show(text[max(shown - passed, 0) :])
+                    passed += len(text)
+                    shown = max(shown, passed)
+            except (StopAsyncIteration, TimeoutError):
+                return shown
+            finally:
+                await lines.aclose()
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        """What Ray and the network raise becomes a message."""
+        import requests
+        from aiohttp import ClientError
+        from ray.exceptions import AuthenticationError
+
+        try:
+            yield
+        except AuthenticationError:
+            raise ClusterError(
+                f"the Ray cluster at {self._address} wants its token, and got none or another: {TOKEN}"
+            ) from None
+        except (ConnectionError, requests.RequestException, ClientError) as error:
+            raise ClusterError(f"the Ray cluster at {self._address} does not answer: {_said(error)}") from None
+        except RuntimeError as error:
+            raise ClusterError(f"the Ray cluster at {self._address}: {_said(error)}") from None
+
+
+def uploads(paths: Sequence[str | None]) -> tuple[list[Path], list[Path]]:
+    """Those of the words that are files here: what travels with a job, and what is too large to."""
+    found = [Path(path) for path in paths if path and Path(path).exists()]
+    small = [path for path in found if _size(path) <= LARGEST_UPLOAD]
+    return small, [path for path in found if path not in small]
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _client(address: str) -> Any:
+    try:
+        from ray.job_submission import JobSubmissionClient
+    except ImportError:
+        raise ClusterError("jobs need more of Ray than is installed: pip install 'mmbsgd[cluster]'") from None
+
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    class Client(JobSubmissionClient):  # type: ignore[misc]
+        def _do_request(self, *words: Any, **options: Any) -> Any:
+            """Ray would wait for ever."""
+            seconds = SECONDS_TO_START if words[0] in ("POST", "PUT") else SECONDS_TO_ANSWER
+            return super()._do_request(*words, **({"timeout": seconds} | options))
+
+    kept = {name: os.environ.pop(name) for name in _OVERRIDES if name in os.environ}
+    try:
+        return Client(address)
+    finally:
+        os.environ.update(kept)
+
+
+def _submitted(details: Any) -> Submitted:
+    return Submitted(
+        details.submission_id,
+        str(details.status.value),
+        details.metadata.get("command", details.entrypoint),
+        " ".join((details.message or "").split()),
+        (details.start_time or 0) / 1000,
+        details.end_time / 1000 if details.end_time else None,
+        details.driver_exit_code,
+    )
+
+
+def _word(text: str) -> str:
+    stem = Path(text.rstrip("/")).name.partition(".")[0].lower()
+    return re.sub(r"[^a-z0-9]+", "-", stem)[:30].strip("-") or "study"
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else text[:300] + "…"
