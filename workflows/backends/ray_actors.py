@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import ray
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from workflows.errors import StudyError
@@ -203,7 +203,8 @@ class RayActors:
     def _explain(self, cpus: list[int]) -> None:
         """No worker and nowhere to start one: waiting would not help, unless nodes with CPUs are still to come."""
         if self._failed_starts:
-            raise StudyError(f"workers do not start: {self._reason}")
+            advice = "; every node needs this package, in the same version" if "No module" in self._reason else ""
+            raise StudyError(f"workers do not start: {self._reason}{advice}")
         if 0 < max(cpus, default=0) < self._cpus:
             raise StudyError(f"no node has {self._cpus} CPUs for a trial; the largest has {max(cpus)}")
 
@@ -296,6 +297,8 @@ class RayActors:
 
 def _said(error: BaseException) -> str:
     """What a person wants to know of Ray's messages: the middle of most of them."""
+    if isinstance(error, ActorDiedError) and "creation task" in str(error):
+        return str(error).strip().splitlines()[-1]  # Python's own last line; before it comes a traceback
     text = " ".join(str(error).split())
     text = text.rpartition("Worker exit detail: ")[2].partition(" Some common causes include")[0]
     return text if len(text) <= 300 else text[:300] + "…"
