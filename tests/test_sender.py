@@ -1,11 +1,13 @@
 """The process that writes a study to MLflow: killed or left alone, it leaves nothing that cannot be completed."""
 
 import csv
+import json
 import os
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import ExitStack, closing
 
 import pytest
@@ -32,7 +34,7 @@ from workflows.tracking import sender as sending
 from workflows.tracking.address import address
 from workflows.tracking.background import Background
 from workflows.tracking.lock import held
-from workflows.tracking.sender import LONGEST_PAUSE, PAUSE, Orders, Sender, pause_after, serve
+from workflows.tracking.sender import LONGEST_PAUSE, PAUSE, Orders, Sender, give_way, keep_up, pause_after, serve
 from workflows.tracking.store import Away
 
 pytestmark = quiet
@@ -194,6 +196,9 @@ class Script(Orders):
         super().__init__(source=-1)
         self._orders = list(orders)
 
+    def waiting(self, seconds):
+        return True
+
     def next(self, seconds):
         if not self._orders:
             self.gone = True
@@ -255,6 +260,49 @@ def test_a_server_that_stays_away_at_the_end_is_given_up(monkeypatch, tmp_path):
 def test_without_a_driver_the_study_counts_as_killed(monkeypatch, tmp_path):
     acts, _ = served(monkeypatch, tmp_path, [], NOTHING)
     assert acts[-1] == "KILLED"
+
+
+def test_the_end_of_the_study_hurries_what_is_being_written(monkeypatch, tmp_path):
+    """Starved by trials, a sender may be in the middle of something for minutes."""
+    hurried = threading.Event()
+
+    class Slow(Scripted):
+        def bring(self, seen, status, report):
+            assert hurried.wait(PATIENCE)
+
+        finish = bring
+
+    monkeypatch.setattr(sending, "Sender", Slow)
+    first = {"study": "toy", "home": str(tmp_path), "storage": None, "address": address(None, tmp_path).as_dict()}
+    source, driver = os.pipe()
+    with os.fdopen(source), os.fdopen(driver, "wb", buffering=0) as pipe:
+        pipe.write(json.dumps(first).encode() + b"\n")
+        serving = threading.Thread(target=serve, args=(Orders(source), lambda **_: None, hurried.set))
+        serving.start()
+        pipe.write(json.dumps(FINISHED).encode() + b"\n")
+        serving.join(PATIENCE)
+        assert not serving.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="priorities of threads are Linux's")
+def test_a_thread_that_gave_way_keeps_up_again():
+    ready, go_on = threading.Event(), threading.Event()
+    found = []
+
+    def work():
+        give_way()
+        found.append(os.sched_getscheduler(0))
+        ready.set()
+        go_on.wait(PATIENCE)
+        found.append(os.sched_getscheduler(0))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait(PATIENCE)
+    keep_up()
+    go_on.set()
+    thread.join()
+    assert found == [os.SCHED_IDLE, os.SCHED_OTHER]
 
 
 def test_a_server_gets_a_tenth_of_this_machines_time_while_trials_run():

@@ -12,7 +12,7 @@ from workflows.errors import ClusterError
 
 SECONDS_TO_CONNECT = 8.0
 """For a host that may be far away."""
-SECONDS_TO_ANSWER = 5.0
+SECONDS_TO_ANSWER = 4.0
 """For the cluster's first word, once the host has answered."""
 LOST_SOON = {
     "RAY_health_check_initial_delay_ms": "1000",
@@ -30,6 +30,10 @@ OF_JOINING = {
 }
 """Seconds for which Ray looks for a cluster that has answered us, instead of half a minute and more."""
 CLIENT = "ray://"
+STUMBLED = "Starting Ray client server failed"
+"""What a busy cluster says to one of some drivers that come by ray://: the next try succeeds."""
+ALIVE = 0
+"""The state of a node, as Ray numbers them."""
 TOKEN = (
     "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a file with the cluster's token (or RAY_AUTH_TOKEN to itself)"
 )
@@ -81,32 +85,42 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
 
     place = _place(address)
     if place is not None:
-        knock(address, *place)
-        _ask(address, *place)
-    try:
-        ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
-        raise ClusterError(_why(address, _flat(error))) from None
+        taken = "{}:{}".format(*place)
+        named = address if address.endswith(taken) else f"{address} (which Ray takes for {taken})"
+        knock(named, *place)
+        _ask(named, *place)
+    for last in (False, True):
+        try:
+            ray.init(address=address, **quiet)
+            return
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
+            if last or STUMBLED not in str(error):
+                raise ClusterError(_why(address, _flat(error))) from None
 
 
 def _place(address: str) -> tuple[str, int] | None:
-    """Host and port; None where Ray must say what is wrong."""
+    """Host and port that Ray will take it for, not always the same: it has 127.0.0.1 for the machine's own address."""
     from ray._private.services import canonicalize_bootstrap_address
 
     resolved: str | None = address
-    if address == "auto":
-        resolved = canonicalize_bootstrap_address(address)
-        if resolved is None:
+    if not address.startswith(CLIENT):
+        try:
+            resolved = canonicalize_bootstrap_address(address)
+        except ValueError as error:
+            raise ClusterError(
+                f"--ray-address {address!r}: {error}; write 'auto', HOST:PORT or ray://HOST:PORT"
+            ) from None
+        except ConnectionError:
             raise ClusterError(
                 "no Ray cluster runs on this machine: start one with 'ray start --head', name one with "
                 "--ray-address HOST:PORT, or leave --ray-address out"
-            )
+            ) from None
     host, _, port = str(resolved).rpartition("://")[2].rpartition(":")
     return (host.strip("[]"), int(port)) if host and port.isdigit() else None
 
 
 def _ask(address: str, host: str, port: int) -> None:
-    """The simplest question there is: Ray repeats those that are refused for want of a token, and says nothing."""
+    """A simple question: Ray repeats those that are refused for want of a token, and says nothing."""
     import grpc
     from ray._private.grpc_utils import init_grpc_channel
     from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc, ray_client_pb2, ray_client_pb2_grpc
@@ -117,10 +131,29 @@ def _ask(address: str, host: str, port: int) -> None:
                 ping = ray_client_pb2.ClusterInfoRequest(type=ray_client_pb2.ClusterInfoType.PING)
                 ray_client_pb2_grpc.RayletDriverStub(channel).ClusterInfo(ping, timeout=SECONDS_TO_ANSWER)
             else:
-                asked = gcs_service_pb2.GetClusterIdRequest()
-                gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel).GetClusterId(asked, timeout=SECONDS_TO_ANSWER)
+                asked = gcs_service_pb2.GetAllNodeInfoRequest()
+                told = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel).GetAllNodeInfo(
+                    asked, timeout=SECONDS_TO_ANSWER
+                )
+                nodes = [node.node_manager_address for node in told.node_info_list if node.state == ALIVE]
+                if not any(map(_is_ours, nodes)):  # Ray would end this process with a dump of its stack
+                    raise ClusterError(
+                        f"this machine is not a node of the Ray cluster at {address!r}: run the command on one "
+                        f"of its {len(nodes)} nodes, use --ray-address ray://HOST:10001, or send it the study with "
+                        "mmbsgd submit"
+                    )
         except grpc.RpcError as error:
             raise ClusterError(_refusal(address, error)) from None
+
+
+def _is_ours(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as own:
+        try:
+            own.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def _refusal(address: str, error: Any) -> str:
@@ -143,11 +176,6 @@ def _why(address: str, said: str) -> str:
         return (
             f"the Ray cluster at {address!r} runs {theirs}, this process {ours}: install the same versions here, or "
             "let the cluster run the study by itself: mmbsgd submit"
-        )
-    if "raylet" in said.lower() and not address.startswith(CLIENT):
-        return (
-            f"this machine is not a node of the Ray cluster at {address!r}: run the command on one of its nodes, "
-            f"use --ray-address ray://HOST:10001, or send the study there: mmbsgd submit ({said})"
         )
     return f"no Ray cluster at {address!r}: {said}"
 

@@ -12,8 +12,11 @@ from workflows.data import PreparedData
 from workflows.data.demo import checkerboard
 from workflows.data.manifest import Manifest
 from workflows.data.places import Place
-from workflows.errors import DataError
+from workflows.errors import DataError, StudyError
 from workflows.trial import Run, run_trial
+
+TEST = "test"
+"""The split that no trial sees."""
 
 
 def warm_up() -> None:
@@ -43,17 +46,34 @@ class Workplace:
         return _ready(data) if data.manifest.fingerprint == self.fingerprint else None
 
     def share(self) -> "Shared":
+        """Every node that cannot see the folder gets a copy, so it must fit into the smallest node's object store."""
         import ray
 
         data = PreparedData.open(self.folder)
+        records = [record for record in data.manifest.partitions if record.split != TEST]
+        self._check_room(sum(record.bytes for record in records), ray.nodes())
         parts = {
-            record.file: ray.put(np.frombuffer(data.folder.child(record.file).buffer(), np.uint8))
-            for record in data.manifest.partitions
+            record.file: ray.put(np.frombuffer(data.folder.child(record.file).buffer(), np.uint8)) for record in records
         }
         return Shared(data.manifest, parts)
 
     def open_shared(self, shared: "Shared") -> Run:
         return _ready(PreparedData(_Store(shared.parts), shared.manifest, keep=True))  # type: ignore[arg-type]
+
+    def _check_room(self, size: int, nodes: list[dict[str, Any]]) -> None:
+        rooms = {
+            node["NodeManagerAddress"]: int(node["Resources"].get("object_store_memory", 0))
+            for node in nodes
+            if node["Alive"] and node["Resources"].get("CPU", 0) >= 1
+        }
+        smallest = min(rooms, key=lambda address: rooms[address], default=None)
+        if smallest is None or size <= rooms[smallest]:
+            return
+        raise StudyError(
+            f"not every node can see {self.folder.name}, and a copy does not fit: trials read {_megabytes(size)} of "
+            f"it, the object store of node {smallest} holds {_megabytes(rooms[smallest])}; put the prepared folder "
+            "where every node sees it under the same path, or start Ray with a larger --object-store-memory"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,3 +110,7 @@ class _Part:
 def _ready(data: PreparedData) -> Run:
     warm_up()
     return partial(run_trial, data=data)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"

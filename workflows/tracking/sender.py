@@ -36,6 +36,8 @@ PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two looks at the study, and at most between two tries while MLflow is away."""
 TRIES = 2
 """Before MLflow counts as away: a connection may break off."""
+LOOK = 0.2
+"""Seconds after which the end of the study is noticed."""
 SECONDS_BETWEEN_FRONTS = 30.0
 LONGEST_WAIT = 600.0
 """Seconds for another process to end that writes the same study: one that an earlier driver has left behind."""
@@ -95,6 +97,10 @@ class Orders:
         self._source, self._text = source, b""
         self.gone = False
 
+    def waiting(self, seconds: float) -> bool:
+        """Whether there is something to read, now or within that time; it stays there."""
+        return b"\n" in self._text or bool(select.select([self._source], [], [], seconds)[0])
+
     def next(self, seconds: float) -> dict[str, Any] | None:
         """The next order, waiting for it no longer than that."""
         until = time.monotonic() + seconds
@@ -151,9 +157,13 @@ def serve(orders: Orders, say: Say, hurry: Callable[[], None] = lambda: None) ->
     turns = Turns(sender, where.server, say)
     with held(home, first["study"], wait=patience(LONGEST_WAIT)):
         with ThreadPoolExecutor(1, initializer=give_way) as pool:
-            pool.submit(load, where).result()
-            status = pool.submit(_follow, sender, orders, turns).result()
-        hurry()
+            loading = pool.submit(load, where)
+            following = pool.submit(_follow, sender, orders, turns)
+            while not (following.done() or orders.waiting(LOOK)):
+                continue
+            hurry()  # what it is doing at this moment may take it minutes on a busy machine
+            loading.result()
+            status = following.result()
         _conclude(sender, status, turns)
     if turns.found and not turns.failures:
         say(experiment=sender.run[0], run=sender.run[1])
@@ -185,6 +195,15 @@ def give_way() -> None:
         os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
 
 
+def keep_up() -> None:
+    """The opposite, for all threads of this process."""
+    be_nice(0)
+    for thread in map(int, os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else ():
+        with suppress(OSError):  # it has ended, or only an administrator may
+            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, thread, 0)
+
+
 def be_nice(how: int) -> None:
     """As a session: Linux shares time between sessions before it looks at their threads."""
     with suppress(OSError), open("/proc/self/autogroup", "w") as session:
@@ -209,7 +228,7 @@ def main() -> None:
     output = os.dup(1)
     os.dup2(2, 1)  # what libraries print is not ours
     be_nice(NICE)
-    converse(0, output, lambda: be_nice(0))
+    converse(0, output, keep_up)
 
 
 if __name__ == "__main__":
