@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from data import ROOT, Figure, Raw
+from readme import percent
 from rich.console import Console
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
@@ -111,7 +112,7 @@ def sheet(parts: Raw) -> Sheet:
                     f"{raw['accuracy']:.2f} ± {raw['deviation']:.2f}",
                     f"{raw['fit_seconds']:.3f}",
                     f"{raw['passes']:.0f}" if raw["passes"] else "–",
-                    f"{100 * raw['gap']:.2g}%" if raw["gap"] == raw["gap"] else "–",
+                    percent(raw["gap"]) if raw["gap"] == raw["gap"] else "–",
                 )
             )
         if part["svc"] is not None:

@@ -138,6 +138,11 @@ def predict_block(parts: dict[str, Any]) -> list[str]:
     ]
 
 
+def percent(part: float) -> str:
+    """Two digits, and never an exponent."""
+    return f"{100 * part:.0f}%" if part >= 0.1 else f"{100 * part:.2g}%"
+
+
 def polishing_block(results: dict[str, Any]) -> list[str]:
     lines = [
         "One core, one run of `benchmarks/polishing.py`, the paper's C and γ, means over five seeds ± deviation; M = 3 "
@@ -149,7 +154,7 @@ def polishing_block(results: dict[str, Any]) -> list[str]:
     ]
     for name, part in results["parts"].items():
         for row in part["rows"]:
-            within = f"{100 * row['gap']:.2g}%" if row["passes"] else ""
+            within = percent(row["gap"]) if row["passes"] else ""
             accuracy = f"{row['accuracy']:.2f} ± {row['deviation']:.2f}"
             lines.append(
                 f"| {name} | {row['budget']} | {row['method']} | {accuracy} | {row['fit_seconds']:.3f} | {within} |"

@@ -28,6 +28,16 @@ accuracy."""
 _FORM: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float32, "order": "C"}
 
 
+class _Count(Interval):  # type: ignore[misc]
+    """Integers from a least one on. True is none, whatever Python says."""
+
+    def __init__(self, least: int) -> None:
+        super().__init__(Integral, least, None, closed="left")
+
+    def is_satisfied_by(self, value: Any) -> bool:
+        return not isinstance(value, bool | np.bool_) and super().is_satisfied_by(value)
+
+
 class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A Gaussian-kernel SVM with at most `budget` support vectors, trained by multi-merge BSGD.
 
@@ -42,8 +52,9 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     engine : "fast", or "paper" for the cost that the paper analyses.
     bias : "calibrated" (the threshold of least training error), "optimal" (of least hinge loss) or "none".
     polish : how many passes may be spent, after the epochs, on the best coefficients for the support vectors that SGD
-        has found; it ends sooner when the objective is within 0.1% of the optimum. 0 is the paper's method. Time grows
-        with budget^2 per row near the margin, and budget^3 per pass. `partial_fit` does not polish.
+        has found: n passes are n - 1 of Newton's steps. It ends sooner within 0.1% of the optimum.
+        0 is the paper's method. Time grows with budget^2 per row near the margin, and budget^3 per pass; kernel values
+        take 256 MB at most. `partial_fit` does not polish.
     across_signs : merge vectors of opposite signs too.
     class_weight : dict, "balanced" or None.
     random_state : seed or RandomState; the same seed gives the same bits.
@@ -55,13 +66,13 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "budget": [Interval(Integral, 1, None, closed="left")],
-        "mergees": [Interval(Integral, 2, None, closed="left")],
+        "budget": [_Count(1)],
+        "mergees": [_Count(2)],
         "maintenance": [StrOptions(set(STRATEGIES))],
-        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "epochs": [_Count(1)],
         "engine": [StrOptions(set(ENGINES))],
         "bias": [StrOptions(set(BIASES))],
-        "polish": [Interval(Integral, 0, None, closed="left")],
+        "polish": [_Count(0)],
         "across_signs": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
@@ -108,8 +119,8 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit_portions(self, portions: Portions, watch: Watch | None = None) -> Self:
         """Trains from scratch on rows that come in portions, for example those of `workflows.data.PreparedData`.
 
-        One portion gives the same bits as `fit` on its rows. `watch` sees the trainer every few thousand steps; what it
-        does is not timed, and an exception that it raises ends the training.
+        One portion gives the same bits as `fit` on its rows. `watch` sees the trainer every few thousand steps and
+        after every pass of polishing; what it does is not timed, and an exception that it raises ends the training.
         """
         self._validate_params()
         self.n_features_in_ = portions.width
@@ -122,9 +133,10 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             portions = Weighted(portions, (weights[0] / unit, weights[1] / unit))
         self._start(portions, sum(portions.counts), unit)
         self._trainer.watch = watch
-        self._train(portions)
-        self._trainer.watch = None
-        return self
+        try:
+            return self._train(portions)
+        finally:
+            self._trainer.watch = None
 
     def partial_fit(
         self,
@@ -138,7 +150,8 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The step size needs lambda = 1 / (n C), where n counts the rows of the whole data set: `n_total` says it in
         the first call. Without it the first portion is taken for the whole, so that k calls with the same data are
-        `fit` with k epochs. The bias is calibrated on the latest portion that has rows of both classes.
+        `fit` with k epochs. The bias is calibrated on the latest portion that has rows of both classes. Nothing is
+        polished: after a `fit` that did, it goes on from the coefficients that SGD had found before.
         Parameters are read at the first call; later changes wait for the next `fit`.
         """
         self._validate_params()

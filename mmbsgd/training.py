@@ -6,8 +6,8 @@ several portions an epoch visits them in a fresh random order, and the rows of e
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,10 +60,12 @@ class Training:
     bias_seconds: float
     polish_seconds: float
     polish_passes: int
+    """Over all rows: one for the start, and one for each of Newton's steps."""
     objective: float
-    """lambda / 2 ||w||^2 + the mean loss, before the bias is calibrated; NaN where nothing was polished."""
+    """1/2 ||w||^2 / (C sum_i w_i) + the weighted mean of the losses, before the bias is calibrated; NaN where the
+    model is not a polished one."""
     gap: float
-    """How far the objective may be above the optimum over the same support vectors, as a part of it."""
+    """How far the objective may be above the optimum over the same support vectors, as a part of it; at most 1."""
     mean_gradient_error: float
     """The mean of ||E_t|| = ||Delta_t|| / eta_t over all steps, called E-bar in Theorem 1."""
     largest_gradient_error: float
@@ -77,7 +79,9 @@ class Training:
         return self.maintenance_seconds / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "maintenance_share": self.maintenance_share}
+        """Without what has no value, which JSON could not say."""
+        named = {**asdict(self), "maintenance_share": self.maintenance_share}
+        return {name: value for name, value in named.items() if math.isfinite(value)}
 
 
 def theorem_bound(regularization: float, steps: int, mean_gradient_error: float) -> float:
@@ -106,6 +110,14 @@ class Stopwatch(AbstractContextManager["Stopwatch"]):
     def __exit__(self, *_: object) -> None:
         self.cpu_seconds += time.thread_time() - self._cpu_began
         self.seconds += time.perf_counter() - self._began
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 class Trainer:
@@ -136,10 +148,12 @@ class Trainer:
         self.shuffler = np.random.default_rng([seed, 1])  # of portions: rows of a single one keep their own order
         self.bias = 0.0  # in units of beta
         self.watch: Watch | None = None
-        """Called every few thousand steps while the clock stands still; an exception that it raises ends the pass."""
+        """Called every few thousand steps, and after every pass of polishing, while the clock stands still; an
+        exception that it raises ends the training."""
+        self.polish_passes = 0
         self._polished: Polished | None = None
         self._passes, self._calibration, self._polishing = Stopwatch(), Stopwatch(), Stopwatch()
-        self._calibration_evaluations = 0
+        self._calibration_evaluations = self._polishing_evaluations = 0
 
     def epoch(self, portions: Portions) -> None:
         """One pass over everything."""
@@ -174,12 +188,20 @@ class Trainer:
         return out
 
     def polish(self, portions: Portions, passes: int, bias: str) -> None:
-        """Gives the support vectors their best coefficients and bias."""
-        start = self.model()
+        """Gives the support vectors their best coefficients and bias. SGD goes on from its own coefficients."""
+        start, before = self.model(), self.polish_passes
         cost = self.unit / (self.regularization * sum(portions.counts))
         compile_kernels()  # if need be, before the clock runs
+
+        def look(used: int) -> None:
+            self.polish_passes = before + used
+            if self.watch is not None:
+                with self._polishing.paused():
+                    self.watch(self)
+
         with self._polishing:
-            self._polished = polish(start, portions, cost=cost, passes=passes, bias=bias)
+            self._polished = polish(start, portions, cost=cost, passes=passes, bias=bias, look=look)
+        self._polishing_evaluations += _evaluations(self._polished)
 
     def calibrate(self, portions: Portions, bias: str = "calibrated") -> None:
         """Sets the bias to the threshold of least error on these rows, or of least hinge loss ("optimal"); one class
@@ -226,20 +248,20 @@ class Trainer:
         mean_error = self.unit * float(errors[0]) / max(steps, 1)
         share = counters[MAINTENANCE_TICKS] / max(int(counters[PASS_TICKS]), 1)
         polished, watches = self._polished, (self._passes, self._calibration, self._polishing)
-        evaluations = int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations
+        evaluations = int(counters[KERNEL_EVALUATIONS]) + self._calibration_evaluations + self._polishing_evaluations
         return Training(
             steps=steps,
             margin_violations=int(counters[VIOLATIONS]),
             maintenance_calls=int(counters[MAINTENANCE_CALLS]),
             merges=int(counters[MERGES]),
-            kernel_evaluations=evaluations + (_evaluations(polished) if polished else 0),
+            kernel_evaluations=evaluations,
             support_vectors=int(self.support.state[COUNT]),
             seconds=sum(watch.seconds for watch in watches),
             cpu_seconds=sum(watch.cpu_seconds for watch in watches),
             maintenance_seconds=self._passes.seconds * float(share),
             bias_seconds=self._calibration.seconds,
             polish_seconds=self._polishing.seconds,
-            polish_passes=polished.passes if polished else 0,
+            polish_passes=self.polish_passes,
             objective=polished.objective if polished else math.nan,
             gap=polished.gap if polished else math.nan,
             mean_gradient_error=mean_error,

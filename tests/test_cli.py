@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -272,6 +273,45 @@ def test_training_on_a_prepared_folder_saves_the_model_that_fit_portions_makes(r
         np.concatenate([data.split(name).decide(saved.without_scaling())[0] for name in data.manifest.splits])
     )
     np.testing.assert_allclose(np.sort(saved.decision_function(matrix)), rows, atol=1e-5)
+
+
+def test_the_report_of_a_polished_model_tells_how_near_the_optimum_it_is(run, tmp_path):
+    data = prepared(tmp_path / "out", rows=400)
+    options = ["train", "out", "--epochs", "2", "--budget", "20"]
+    code, output, errors = run(*options)
+    assert code == 0, errors
+    assert "│   of it polishing" in output
+    shown = dict(cells(output))
+    names = list(shown)
+    expected = MultiMergeSVC(budget=20, mergees=2, epochs=2, random_state=0).fit_portions(data.split("train")).training_
+    assert names.index("training time") + 2 == names.index("of it polishing")
+    assert shown["passes of polishing"] == str(expected.polish_passes)
+    assert shown["objective"] == f"{expected.objective:.4g}, within {expected.gap:.2%} of its optimum"
+    code, output, _ = run(*options, "--polish", "0")
+    assert code == 0
+    assert "polishing" not in output
+    assert "objective" not in output
+    assert "│   of it finding the bias" in output
+
+
+@pytest.mark.parametrize("polish", [0, 3])
+def test_training_and_polishing_are_stages_that_come_to_their_ends(run, tmp_path, monkeypatch, polish):
+    prepared(tmp_path / "out", rows=400)
+    seen = {}
+
+    @contextmanager
+    def progress():
+        yield lambda stage, done, total: seen.setdefault(stage, []).append((done, total))
+
+    monkeypatch.setattr("workflows.commands.train.progress", progress)
+    code, _, errors = run("train", "out", "--epochs", "2", "--budget", "20", "--polish", str(polish))
+    assert code == 0, errors
+    stages = {stage: said for stage, said in seen.items() if "256 rows" in stage}
+    assert list(stages) == ["training on 256 rows", "polishing 256 rows"][: 2 if polish else 1]
+    for said in stages.values():
+        assert said[0][0] == 0
+        assert said[-1][0] == said[-1][1]
+        assert (np.diff([done for done, _ in said]) >= 0).all()
 
 
 @pytest.mark.parametrize(

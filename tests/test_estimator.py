@@ -215,6 +215,11 @@ def test_a_failed_first_portion_leaves_an_estimator_that_can_start(data):
         ({"C": float("nan")}, "C"),
         ({"C": float("inf")}, "C"),
         ({"epochs": 0}, "epochs"),
+        ({"epochs": True}, "epochs"),
+        ({"polish": -1}, "polish"),
+        ({"polish": True}, "polish"),
+        ({"polish": np.True_}, "polish"),
+        ({"polish": 2.5}, "polish"),
         ({"maintenance": "merge"}, "maintenance"),
         ({"engine": "turbo"}, "engine"),
         ({"bias": "some"}, "bias"),
@@ -486,6 +491,21 @@ def test_a_portion_of_one_class_keeps_the_bias(data):
     before = svc._trainer.bias
     svc.partial_fit(X[y > 0][:3], y[y > 0][:3])
     assert svc._trainer.bias == before
+
+
+@pytest.mark.parametrize("passes", [0, 1], ids=["in SGD", "in polishing"])
+def test_a_watcher_that_raises_is_gone_when_learning_goes_on(data, passes):
+    X, y = data
+    svc = MultiMergeSVC(budget=10, random_state=0)
+
+    def stop(trainer):
+        if trainer.polish_passes == passes:
+            raise StopIteration
+
+    with pytest.raises(StopIteration):
+        svc.fit_portions(Whole(rows_of(X), y), watch=stop)
+    assert not hasattr(svc, "model_")
+    assert svc.partial_fit(X, y).training_.polish_passes == passes
 
 
 def test_partial_fit_refuses_what_needs_all_rows(data):

@@ -49,7 +49,7 @@ def gathered(features, numbers):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("cache", [0, 2**31], ids=["made anew", "kept"])
+@pytest.mark.parametrize("cache", [0, 4 * 33 * 20, 2**28], ids=["made anew", "partly kept", "kept"])
 def test_values_are_the_naive_ones(monkeypatch, cache, bias):
     monkeypatch.setattr(kernel_features, "LARGEST_CACHE", cache)
     monkeypatch.setattr(kernel_features, "AT_ONCE", 7)
@@ -61,6 +61,29 @@ def test_values_are_the_naive_ones(monkeypatch, cache, bias):
         np.testing.assert_allclose(gathered(features, list(numbers)), expected[list(numbers)], atol=1e-6)
     direction = np.random.default_rng(1).normal(size=features.size)
     np.testing.assert_allclose(features.products(direction), expected @ direction, atol=1e-5)
+
+
+@pytest.mark.parametrize("parts", [[], [10, 30]], ids=["whole", "portions"])
+@pytest.mark.parametrize("room", [0, 5, 10, 17, 49, 50, 80])
+def test_no_more_is_kept_than_there_is_room_for(monkeypatch, parts, room):
+    monkeypatch.setattr(kernel_features, "LARGEST_CACHE", 4 * 9 * room)
+    monkeypatch.setattr(kernel_features, "AT_ONCE", 1)
+    matrix, labels = blobs(0, count=50)
+    features = KernelFeatures(model_of(matrix[:8]), Parts(matrix, labels, parts), bias=True)
+    assert sum(block.nbytes for block in features._blocks) == 4 * 9 * min(room, 50)
+    before = features.kernel_evaluations
+    features.products(np.ones(9))
+    assert features.kernel_evaluations - before == 8 * (50 - min(room, 50))
+
+
+def test_one_class_alone_has_no_bias():
+    matrix, labels = blobs(0, count=20)
+    weights = np.where(labels > 0, labels, 0.0).astype(np.float32)
+    features = KernelFeatures(model_of(matrix[:5]), Whole(rows_of(matrix), weights), bias=True)
+    assert (features.bias, features.size) == (False, 5)
+    np.testing.assert_allclose(
+        features.products(np.ones(5)), naive.gaussian_kernel(matrix, matrix[:5], 0.5).sum(axis=1), atol=1e-5
+    )
 
 
 @given(seed=st.integers(0, 10**6), count=st.integers(1, 40))

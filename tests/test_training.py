@@ -1,7 +1,9 @@
 """The trainer's report counts what happened, and Theorem 1's bound is the paper's formula."""
 
 import dataclasses
+import json
 import math
+import time
 
 import naive
 import numpy as np
@@ -63,6 +65,56 @@ def test_the_report_is_frozen_and_becomes_a_plain_dict():
     assert report.as_dict()["steps"] == 60
     assert report.as_dict()["maintenance_share"] == report.maintenance_share
     assert 0.0 <= report.maintenance_share <= 1.0
+
+
+@pytest.mark.parametrize("polish", [0, 3])
+def test_the_report_is_valid_json(polish):
+    trainer, rows, labels = trained()
+    if polish:
+        trainer.polish(Whole(rows_of(rows), labels), polish, "calibrated")
+    said = json.dumps(trainer.report().as_dict(), allow_nan=False)
+    assert ("objective" in json.loads(said)) == ("gap" in json.loads(said)) == bool(polish)
+
+
+def test_polishing_twice_is_reported_as_two():
+    trainer, rows, labels = trained()
+    reports = []
+    for _ in range(2):
+        trainer.polish(Whole(rows_of(rows), labels), 2, "calibrated")
+        reports.append(trainer.report())
+    assert [report.polish_passes for report in reports] == [2, 4]
+    assert reports[1].kernel_evaluations >= reports[0].kernel_evaluations + 60 * 10
+    assert reports[1].polish_seconds > reports[0].polish_seconds
+
+
+def test_watching_polishing_takes_no_time_and_comes_after_every_pass():
+    trainer, rows, labels = trained()
+    seen = []
+
+    def watch(watched):
+        seen.append((watched.polish_passes, watched.report().polish_seconds))
+        time.sleep(0.2)
+
+    trainer.watch = watch
+    trainer.polish(Whole(rows_of(rows), labels), 4, "calibrated")
+    assert [passes for passes, _ in seen] == [1, 2, 3, 4]
+    assert (np.diff([seconds for _, seconds in seen]) > 0.0).all()
+    assert trainer.report().polish_seconds - seen[0][1] < 0.5
+
+
+def test_a_watcher_that_raises_ends_polishing_and_leaves_the_model_of_sgd():
+    trainer, rows, labels = trained()
+    before = trainer.model()
+
+    def stop(watched):
+        raise StopIteration
+
+    trainer.watch = stop
+    with pytest.raises(StopIteration):
+        trainer.polish(Whole(rows_of(rows), labels), 4, "calibrated")
+    assert trainer.model().coefficients.tobytes() == before.coefficients.tobytes()
+    assert math.isnan(trainer.report().objective)
+    assert trainer.report().polish_seconds > 0.0
 
 
 def test_the_report_of_nothing_is_all_zero():

@@ -1,18 +1,14 @@
 """`mmbsgd train`: one model, no study."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
-from mmbsgd.portions import Visitor
-from mmbsgd.rows import Rows
 from workflows.commands.console import HOME, Home, console, progress
 from workflows.data import PreparedData, Split
 from workflows.data.demo import NOISE, checkerboard
@@ -26,6 +22,7 @@ from workflows.errors import DataError
 
 if TYPE_CHECKING:
     from mmbsgd import BudgetedModel, MultiMergeSVC, Training
+    from mmbsgd.training import Trainer, Watch
 
 Maintenance = Literal["cascade", "gradient", "projection", "removal"]
 Engine = Literal["fast", "paper"]
@@ -82,7 +79,7 @@ def train(
         random_state=seed,
     )
     with progress() as report:
-        estimator.fit_portions(_Watched(training, epochs, report))
+        estimator.fit_portions(training, watch=_reporting(report, training.rows, estimator))
     with console.status(f"Scoring {scored.rows:,} rows…"):
         scores, codes = scored.decide(estimator.model_)
     accuracy = float(np.mean((scores > 0) == codes))
@@ -94,25 +91,18 @@ def train(
         console.print(f"The model is in {out}; it takes rows as they come, before any scaling.", soft_wrap=True)
 
 
-class _Watched:
-    """Portions that report how far the training has come: every epoch visits all of them, and so does what follows."""
+def _reporting(report: Progress, rows: int, estimator: "MultiMergeSVC") -> "Watch":
+    """Two stages: the epochs, and polishing, which may need fewer passes than it may take."""
+    steps, passes = rows * estimator.epochs, estimator.polish
+    training, polishing = f"training on {rows:,} rows", f"polishing {rows:,} rows"
 
-    def __init__(self, split: Split, epochs: int, report: Progress) -> None:
-        self._split, self._report = split, report
-        self.width, self.classes, self.counts = split.width, split.classes, split.counts
-        self._visits, self._done = len(split) * (epochs + 1), 0
-        self._stage = f"training on {split.rows:,} rows"
+    def watch(trainer: "Trainer") -> None:
+        report(training, trainer.steps, steps)
+        if passes and trainer.steps >= steps:
+            report(polishing, trainer.polish_passes, passes)
 
-    def __len__(self) -> int:
-        return len(self._split)
-
-    def visit(self, order: Sequence[int], visitor: Visitor) -> None:
-        def watched(rows: Rows, signs: NDArray[np.float32]) -> None:
-            self._report(self._stage, min(self._done, self._visits), self._visits)
-            visitor(rows, signs)
-            self._done += 1
-
-        self._split.visit(order, watched)
+    report(training, 0, steps)
+    return watch
 
 
 def _estimator(**parameters: Any) -> "MultiMergeSVC":
@@ -174,11 +164,13 @@ def _report(data: str, training: "Training", accuracy: float, trained: Split, sc
     table.add_row(f"accuracy on {held} ({scored.rows:,} rows{seen})", f"{accuracy:.2%}")
     table.add_row("support vectors", f"{training.support_vectors:,}")
     table.add_row("training time", f"{training.seconds:.3f} s")
-    if training.polish_passes:
-        table.add_row("of it polishing", f"{training.polish_seconds:.3f} s")
-        table.add_row("passes of polishing", f"{training.polish_passes}")
     table.add_row("  of it budget maintenance", f"{training.maintenance_share:.0%}")
-    table.add_row("  of it finding the bias", f"{training.bias_seconds / training.seconds:.0%}")
+    if training.polish_passes:
+        table.add_row("  of it polishing", f"{training.polish_seconds / training.seconds:.0%}")
+        table.add_row("passes of polishing", f"{training.polish_passes}")
+        table.add_row("objective", f"{training.objective:.4g}, within {training.gap:.2%} of its optimum")
+    else:
+        table.add_row("  of it finding the bias", f"{training.bias_seconds / training.seconds:.0%}")
     table.add_row("steps", f"{training.steps:,}")
     table.add_row("  that violated the margin", f"{training.margin_violations:,}")
     table.add_row("maintenance calls", f"{training.maintenance_calls:,}")
