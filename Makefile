@@ -1,9 +1,9 @@
 # Everything starts from a bare Python 3.11+: `make tune` and `make test` create .venv by themselves.
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := mmbsgd search_spaces workflows tests benchmarks
+SOURCES := mmbsgd search_spaces workflows tests benchmarks docker/engines.py docker/check
 
-.PHONY: tune ui test test-all test-uncompiled lint types benchmark clean
+.PHONY: tune ui test test-all test-uncompiled lint types benchmark cluster-check clean
 
 tune: .venv/installed
 	$(BIN)/mmbsgd tune demo
@@ -21,12 +21,19 @@ test-all: .venv/dev
 
 # Numba's machine code is invisible to coverage: the same tests on small inputs, uncompiled.
 test-uncompiled: .venv/dev
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not compiled_only" -p no:cacheprovider
+	$(BIN)/coverage erase
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 --dist loadfile -m "not compiled_only" -p no:cacheprovider
+	$(BIN)/coverage combine -q
 	$(BIN)/coverage report --fail-under=90
 
 lint: .venv/dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/hadolint docker/Dockerfile
+
+# Builds the image and runs the cluster of docker/compose.yaml, unless its last summary is of the same files.
+cluster-check: .venv/dev
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docker/check --if-changed $(CHECK_ARGS)
 
 types: .venv/dev
 	$(BIN)/mypy
@@ -38,6 +45,7 @@ benchmark: .venv/dev
 	$(BIN)/python benchmarks/orchestration.py
 	$(BIN)/python benchmarks/tracking.py
 	$(BIN)/python benchmarks/predict.py
+	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/readme.py
 	$(BIN)/python benchmarks/picture.py
 	$(BIN)/python benchmarks/terminal.py
