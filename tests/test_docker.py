@@ -1,4 +1,4 @@
-"""What the image, the compose file and the manifests promise, as far as it can be read off them. docker/check runs it."""
+"""What the image, the compose file and the manifests promise, as far as it can be read off. docker/check runs them."""
 
 import re
 import subprocess

@@ -13,19 +13,24 @@ import numpy as np
 import postgres
 import pyarrow as pa
 import pytest
+import typer
 from mlflow_servers import running_mlflow
 from pyarrow import parquet
 from ray_clusters import ENVIRONMENT, cluster_of
 from tracked import quiet
 
+from workflows.cli import app
+from workflows.commands.submit import _as_tune_reads
+
 CLUSTER, DATABASE = "10.0.0.1:6379", "postgresql+psycopg://me@db/studies"
 MLFLOW = "http://mlflow:5000"
 """A reader's own cluster, database and MLflow in the README's examples: the tests put real ones in their place."""
 README = Path(__file__).resolve().parents[1] / "README.md"
+CLUSTERS = README.parent / "docs" / "cluster.md"
 
 
-def blocks(language):
-    fenced = re.findall(r"^```([\w ]*)\n(.*?)^```$", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+def blocks(language, page=README):
+    fenced = re.findall(r"^```([\w ]*)\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return [text for name, text in fenced if name == language]
 
 
@@ -60,6 +65,18 @@ def sessions():
 
 def test_the_readme_shows_commands():
     assert sum(map(len, sessions())) >= 3
+
+
+def test_every_command_of_the_page_about_clusters_is_one():
+    """They need clusters of all kinds: tests of jobs, hosts and images run the like of them."""
+    text = "\n".join(blocks("", CLUSTERS)).replace("\\\n", " ")
+    lines = [shlex.split(command) for command in re.findall(r"\bmmbsgd [a-z].*", text)]
+    assert len(lines) > 8
+    for words in lines:
+        command = typer.main.get_command(app).commands[words[1]]
+        with command.make_context(words[1], words[2:]) as context:
+            if words[1] == "submit":
+                _as_tune_reads(context.params["data"], context.args)
 
 
 @pytest.fixture

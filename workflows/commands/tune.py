@@ -102,7 +102,7 @@ def tune(
     ] = False,
     home: Home = HOME,
 ) -> None:
-    """Search C, gamma, budget and mergees together for the best trade-offs between accuracy and training time."""
+    """Search C, gamma, budget, mergees, epochs and polishing together for the best trade-offs of accuracy and time."""
     began = time.monotonic()
 
     # These bring Optuna, which other commands need not wait for.
