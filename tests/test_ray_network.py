@@ -57,6 +57,7 @@ def test_a_link_is_cut_and_another_host_joins(network, tmp_path):
     cut = time.time()
     wait_for(lambda: told("failed"), SECONDS_TO_RESUME, "word of the lost trial")
     newcomer = network.host()
+    assert "is not a node" in _refused(network, newcomer, head, tmp_path)
     network.join(newcomer, head)
     wait_for(lambda: toy.nodes() - known, SECONDS_TO_START, "work for the newcomer")
     toy.hold.unlink()
@@ -70,3 +71,12 @@ def test_a_link_is_cut_and_another_host_joins(network, tmp_path):
     assert lost not in hosts
     assert len(told("complete")) == TRIALS
     assert_each_ended_once(tmp_path, TRIALS)
+
+
+def _refused(network, address, head, folder):
+    """What is said to a driver on a host that has not joined."""
+    script = "import sys; from workflows.cluster import connect; connect(sys.argv[1])"
+    errors = folder / "refused"
+    with open(errors, "w") as stderr:
+        assert network.start(address, sys.executable, "-c", script, f"{head}:6379", stderr=stderr).wait() == 1
+    return errors.read_text()

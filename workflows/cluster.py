@@ -70,13 +70,13 @@ def connect(address: str | None, cpus: int | None = None) -> bool:
     return True
 
 
-def knock(address: str, host: str, port: int) -> None:
-    """Ray itself tries for minutes to reach a host that is not there."""
+def knock(named: str, host: str, port: int) -> None:
+    """Ray itself tries for minutes to reach a host that is not there. named: the address, in quotes."""
     try:
         socket.create_connection((host, port), timeout=SECONDS_TO_CONNECT).close()
     except OSError as error:
         raise ClusterError(
-            f"no Ray cluster at {address!r}: {error.strerror or error}; is it running, and can this machine reach it?"
+            f"no Ray cluster at {named}: {error.strerror or error}; is it running, and can this machine reach it?"
         ) from None
 
 
@@ -86,9 +86,9 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
     place = _place(address)
     if place is not None:
         taken = "{}:{}".format(*place)
-        named = address if address.endswith(taken) else f"{address} (which Ray takes for {taken})"
+        named = repr(address) if address.endswith(taken) else f"{address!r} (which Ray takes for {taken})"
         knock(named, *place)
-        _ask(named, *place)
+        _ask(named, *place, client=address.startswith(CLIENT))
     for last in (False, True):
         try:
             ray.init(address=address, **quiet)
@@ -119,7 +119,7 @@ def _place(address: str) -> tuple[str, int] | None:
     return (host.strip("[]"), int(port)) if host and port.isdigit() else None
 
 
-def _ask(address: str, host: str, port: int) -> None:
+def _ask(named: str, host: str, port: int, *, client: bool) -> None:
     """A simple question: Ray repeats those that are refused for want of a token, and says nothing."""
     import grpc
     from ray._private.grpc_utils import init_grpc_channel
@@ -127,23 +127,20 @@ def _ask(address: str, host: str, port: int) -> None:
 
     with init_grpc_channel(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") as channel:
         try:
-            if address.startswith(CLIENT):
+            if client:
                 ping = ray_client_pb2.ClusterInfoRequest(type=ray_client_pb2.ClusterInfoType.PING)
                 ray_client_pb2_grpc.RayletDriverStub(channel).ClusterInfo(ping, timeout=SECONDS_TO_ANSWER)
-            else:
-                asked = gcs_service_pb2.GetAllNodeInfoRequest()
-                told = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel).GetAllNodeInfo(
-                    asked, timeout=SECONDS_TO_ANSWER
-                )
-                nodes = [node.node_manager_address for node in told.node_info_list if node.state == ALIVE]
-                if not any(map(_is_ours, nodes)):  # Ray would end this process with a dump of its stack
-                    raise ClusterError(
-                        f"this machine is not a node of the Ray cluster at {address!r}: run the command on one "
-                        f"of its {len(nodes)} nodes, use --ray-address ray://HOST:10001, or send it the study with "
-                        "mmbsgd submit"
-                    )
+                return
+            nodes = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+            told = nodes.GetAllNodeInfo(gcs_service_pb2.GetAllNodeInfoRequest(), timeout=SECONDS_TO_ANSWER)
         except grpc.RpcError as error:
-            raise ClusterError(_refusal(address, error)) from None
+            raise ClusterError(_refusal(named, error, client)) from None
+    alive = [node.node_manager_address for node in told.node_info_list if node.state == ALIVE]
+    if not any(map(_is_ours, alive)):  # Ray would end this process with a dump of its stack
+        raise ClusterError(
+            f"this machine is not a node of the Ray cluster at {named}: run the command on one of its {len(alive)} "
+            "nodes, use --ray-address ray://HOST:10001, or send it the study with mmbsgd submit"
+        )
 
 
 def _is_ours(address: str) -> bool:
@@ -156,14 +153,14 @@ def _is_ours(address: str) -> bool:
     return True
 
 
-def _refusal(address: str, error: Any) -> str:
+def _refusal(named: str, error: Any, client: bool) -> str:
     if error.code().name in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-        return f"the Ray cluster at {address!r} wants its token, and got none or another: {TOKEN}"
+        return f"the Ray cluster at {named} wants its token, and got none or another: {TOKEN}"
     if error.code().name == "UNIMPLEMENTED" or "HTTP" in (error.details() or ""):
-        other = "10001, with ray:// before the host" if address.startswith(CLIENT) else "6379, and for ray:// 10001"
-        return f"what answers at {address!r} is another service: the usual port of a Ray cluster is {other}"
+        other = "10001, with ray:// before the host" if client else "6379, and for ray:// 10001"
+        return f"what answers at {named} is another service: the usual port of a Ray cluster is {other}"
     return (
-        f"no Ray cluster at {address!r}: the host is there, but what listens does not answer as Ray would "
+        f"no Ray cluster at {named}: the host is there, but what listens does not answer as Ray would "
         f"({error.details() or error.code().name})"
     )
 

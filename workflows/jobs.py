@@ -73,7 +73,7 @@ class Jobs:
         parts = urlsplit(self._address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClusterError(f"--cluster {address!r} is not the address of Ray's dashboard, such as http://HOST:8265")
-        knock(self._address, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        knock(repr(self._address), parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
         with self._speaking():
             self._client = _client(self._address)
 

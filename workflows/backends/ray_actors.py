@@ -104,6 +104,7 @@ class RayActors:
         self._actors: dict[Any, _Actor] = {}
         self._arrivals: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._results: list[TrialResult] = []
+        self._openings: deque[_Actor] = deque()
         self._homeless: deque[TrialSpec] = deque()  # were queued behind a trial that took its actor along
         self._shared: Any = None
         self._failed_starts: Counter[str] = Counter()  # by node
@@ -115,9 +116,10 @@ class RayActors:
     def free(self, *, alone: bool = False) -> int:
         if alone:
             return len(self._idle_nodes())
-        ready = [actor for actor in self._actors.values() if actor.ready]
+        ready = list(self._ready())
         depth = 2 if len(ready) > 1 and 0.0 < self._busy < SHORT else 1
-        return sum(max(depth - len(actor.specs), 0) for actor in ready) - len(self._homeless)
+        self._openings = deque(actor for place in range(depth) for actor in ready if len(actor.specs) <= place)
+        return len(self._openings) - len(self._homeless)
 
     def slots(self) -> int:
         return sum(actor.ready for actor in self._actors.values())
@@ -129,7 +131,15 @@ class RayActors:
         if alone:
             self._start(self._idle_nodes()[0], spec)
         else:
-            self._start(min(self._ready(), key=lambda actor: len(actor.specs)), spec)
+            self._start(self._opening(), spec)
+
+    def _opening(self) -> _Actor:
+        """For the next trial, as `free` has counted them: it would take long to look at thousands of actors again."""
+        while self._openings:
+            actor = self._openings.popleft()
+            if actor.handle in self._actors:
+                return actor
+        return min(self._ready(), key=lambda actor: len(actor.specs))
 
     def wait(self, timeout: float) -> list[TrialResult]:
         until, slots = time.perf_counter() + timeout, self.slots()
@@ -269,6 +279,8 @@ class RayActors:
         reference.future().add_done_callback(lambda future: self._arrivals.put(lambda: receive(future)))
 
     def _end_overdue(self) -> None:
+        if self._trial_timeout == math.inf:
+            return
         now = time.perf_counter()
         for actor in list(self._actors.values()):
             if now > self._deadline(actor):
@@ -280,7 +292,7 @@ class RayActors:
     def _next_event(self) -> float:
         """When to look again even if nothing arrives."""
         look = self._looked + (LOOK_AROUND if self._answered else SILENCE)
-        return min([look, *map(self._deadline, self._actors.values())])
+        return look if self._trial_timeout == math.inf else min([look, *map(self._deadline, self._actors.values())])
 
     def _rehouse(self) -> None:
         while self._homeless and (ready := list(self._ready())):

@@ -20,6 +20,8 @@ from workflows.study.proposer import Proposal, Proposer
 
 HEARTBEAT = 0.5
 """Seconds after which the loop looks around even if nothing came in."""
+AT_ONCE = 100
+"""Trials that are started before it looks around: a thousand free workers do not keep it from Ctrl-C and results."""
 MOST_CURVES = 200
 """The latest learning curves that early stopping learns from: more would cost time and teach little."""
 
@@ -119,7 +121,7 @@ class Driver:
             self._ledger.flush()
             if not self._running and not wanted:
                 return self.progress
-            for result in self._backend.wait(HEARTBEAT):
+            for result in self._backend.wait(0.0 if wanted and self._backend.free() > 0 else HEARTBEAT):
                 self._finish(result)
             self.progress.slots = self._backend.slots()
             self._listener(self.progress, None)
@@ -141,8 +143,8 @@ class Driver:
         return bool(self._queue) or self._proposer.name != "grid"  # of a grid everything was queued
 
     def _fill(self) -> bool:
-        """Gives the backend as much as it takes; says whether there is more to do."""
-        free = self._backend.free()
+        """Gives the backend what it takes, up to a number; says whether there is more to do."""
+        free = min(self._backend.free(), AT_ONCE)
         while self._wanted():
             if free <= 0:
                 return True
@@ -173,7 +175,7 @@ class Driver:
         self._ledger.end(result, values)
         stopped = result.state == "stopped"
         self._proposer.told(result.number, entry.proposal, values or None, stopped=stopped, busy=result.seconds)
-        self._proposer.reconsider(max(self._backend.slots(), 1))
+        self._proposer.reconsider(max(self.progress.slots, 1))
         self.progress.sampler = self._proposer.name
         if result.state == "complete":
             self._completed(result, values)
