@@ -82,7 +82,7 @@ def test_no_dashboard_listens_there(words, tmp_path):
         (("--storage", "postgresql+psycopg://me:secret@db/studies"), "PGPASSFILE"),
         (("--tracking-uri", "http://me:secret@mlflow"), "MLFLOW_TRACKING_URI"),
         (("--trails", "5"), "No such option"),
-        (("--trials", "many"), "many"),
+        (("--trials", "many"), "valid integer"),
     ],
 )
 def test_a_job_that_cannot_work_is_not_sent(options, reason, tmp_path):
