@@ -53,9 +53,11 @@ class Engine:
         self.work = work
         self.environment = dict(os.environ)
         self.files = [DOCKER / "compose.yaml"]
+        self.settings = work / "settings.env"
 
-    def run(self, *words: str, ok: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(words, env=self.environment, text=True, capture_output=True, cwd=ROOT)
+    def run(self, *words: str, ok: bool = True, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        nothing = subprocess.DEVNULL
+        done = subprocess.run(words, env=self.environment, text=True, capture_output=True, stdin=nothing, cwd=cwd)
         if ok and done.returncode:
             raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-4000:]}")
         return done
@@ -66,20 +68,22 @@ class Engine:
 
     def compose_words(self, *words: str) -> list[str]:
         files = [word for file in self.files for word in ("-f", str(file))]
-        return [*self.compose_command, "-p", PROJECT, *files, *words]
+        # Never docker/.env, which may be somebody's own.
+        return [*self.compose_command, "-p", PROJECT, "--env-file", str(self.settings), *files, *words]
 
     def compose(self, *words: str, ok: bool = True) -> str:
         return self.run(*self.compose_words(*words), ok=ok).stdout
 
-    def driver(self, *words: str) -> list[str]:
-        return self.compose_words("--profile", "driver", "run", "--rm", "-T", "driver", *words)
+    def typed(self, *words: str) -> list[str]:
+        """What docs/cluster.md tells to type after `docker compose -f docker/compose.yaml`, for this engine."""
+        return self.compose_words(*words)
 
     def build(self) -> str:
         self("build", "--file", str(DOCKER / "Dockerfile"), "--tag", IMAGE, str(ROOT))
         return "on the published base images"
 
     def up(self) -> None:
-        self.compose("up", "--detach", "--wait")
+        self.compose("up", "-d", "--build", "--scale", "worker=2", "--wait")
 
     def containers(self, service: str | None = None) -> list[str]:
         label = f"label=com.docker.compose.project={PROJECT}"
@@ -207,6 +211,16 @@ class Podman(Engine):
                 for container in self.containers(service):
                     until(120, f"{container} is not healthy", partial(self.healthy, container))
 
+    def typed(self, *words: str) -> list[str]:
+        # Where podman-compose (1.6) is not Docker's: it has no `cp`; `run` neither finds a service whose profile is not
+        # named nor sees that it writes to no terminal.
+        what, *rest = words
+        if what == "cp":
+            service, _, path = rest[0].partition(":")
+            (container,) = self.containers(service)
+            return ["podman", "cp", f"{container}:{path}", *rest[1:]]
+        return self.compose_words("--profile", "driver", "run", "-T", *rest) if what == "run" else super().typed(*words)
+
     def healthy(self, container: str) -> bool:
         return not self.run("podman", "healthcheck", "run", container, ok=False).returncode
 
@@ -218,7 +232,7 @@ class Podman(Engine):
         self("network", "prune", "--force", ok=False)
         if not self._layers:
             self("rmi", "--force", "--all", ok=False)
-        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        mounts = [line.split()[1].replace("\\040", " ") for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in reversed([mount for mount in mounts if mount.startswith(f"{self.work.resolve()}/")]):
             self.run("umount", mount, ok=False)
 

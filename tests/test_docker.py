@@ -1,10 +1,12 @@
 """What the image, the compose file and the manifests promise, as far as it can be read off. docker/check runs them."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import dotenv
 import kubernetes_validate
 import pytest
 import yaml
@@ -94,16 +96,61 @@ def test_secrets_are_random_and_for_their_owner_alone(tmp_path):
     for name in ("one", "two"):
         folder = tmp_path / name / "secrets"
         folder.parent.mkdir()
-        subprocess.run([DOCKER / "secrets", folder], check=True, capture_output=True)
+        words = [DOCKER / "secrets", folder, tmp_path / "settings"]
+        subprocess.run(words, check=True, capture_output=True)
         before = {file.name: file.read_text() for file in folder.iterdir()}
         assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
         assert before["postgres_password"].strip() in before["pgpass"]
-        subprocess.run([DOCKER / "secrets", folder], check=True, capture_output=True)
+        subprocess.run(words, check=True, capture_output=True)
         assert {file.name: file.read_text() for file in folder.iterdir()} == before
         made.append(before)
     assert made[0]["ray_token"] != made[1]["ray_token"]
     assert made[0]["postgres_password"] != made[1]["postgres_password"]
     assert all(len(each["ray_token"]) >= 32 for each in made)
+
+
+def test_secrets_leave_other_settings_alone(tmp_path):
+    ours = tmp_path / "a copy"
+    ours.mkdir()
+    script = shutil.copy(DOCKER / "secrets", ours)
+    (ours / ".env").write_text("# more\nMMBSGD_WORKERS=2\nMMBSGD_UID=7\nMMBSGD_SECRETS=old\nMMBSGD_IMAGE=a b")
+    for words in ([], ["other"]):
+        for _ in range(2):
+            subprocess.run([script, *words], check=True, capture_output=True, cwd=tmp_path)
+        text = (ours / ".env").read_text()
+        assert text.startswith("# more\nMMBSGD_WORKERS=2\nMMBSGD_IMAGE=a b\n")
+        settings = dotenv.dotenv_values(ours / ".env")
+        assert settings.keys() == {"MMBSGD_WORKERS", "MMBSGD_IMAGE", "MMBSGD_SECRETS", "MMBSGD_UID"}
+        assert settings["MMBSGD_SECRETS"] == str(tmp_path / "other" if words else ours / ".secrets")
+        assert len(text.splitlines()) == 5
+    before = text
+    subprocess.run([script, "third", "named"], check=True, capture_output=True, cwd=tmp_path)
+    assert (ours / ".env").read_text() == before
+    assert dotenv.dotenv_values(tmp_path / "named")["MMBSGD_SECRETS"] == str(tmp_path / "third")
+    assert {path.name for path in tmp_path.iterdir()} == {"a copy", "other", "third", "named"}
+
+
+def test_no_service_gains_rights(compose):
+    for service in compose["services"].values():
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    assert {name for name, service in compose["services"].items() if "cap_add" in service} == {"postgres"}
+
+
+def test_workers_are_not_in_the_network_of_the_database(compose):
+    networks = {name: set(service["networks"]) for name, service in compose["services"].items()}
+    assert networks["worker"] == {"cluster"}
+    assert networks["mlflow"] == networks["postgres"] == {"results"}
+    assert networks["head"] == networks["driver"] == {"cluster", "results"}
+
+
+def test_the_secrets_of_the_manifests_have_the_names_that_are_looked_for():
+    (cluster,) = documents("cluster.yaml")
+    head = cluster["spec"]["headGroupSpec"]["template"]["spec"]
+    mounted = {volume["secret"]["secretName"] for volume in head["volumes"] if "secret" in volume}
+    token = cluster["spec"]["authOptions"]["secretName"]
+    assert token == cluster["metadata"]["name"]  # where KubeRay looks that does not know `secretName`
+    assert mounted | {token} == {secret["metadata"]["name"] for secret in documents("secrets.example.yaml")}
 
 
 def test_the_image_has_no_known_flaws():

@@ -14,7 +14,7 @@ from running import assert_whole, lines, loaded
 from workflows.cluster import connect
 from workflows.commands.submit import _end
 from workflows.errors import ClusterError
-from workflows.jobs import Submitted, uploads
+from workflows.jobs import Jobs, Submitted, luggage
 
 pytestmark = [pytest.mark.xdist_group("ray-jobs"), pytest.mark.compiled_only]
 
@@ -60,6 +60,12 @@ def test_what_listens_there_says_nothing(scheme, tmp_path):
     assert "no Ray cluster at" in said
 
 
+@pytest.mark.parametrize("address", ["ray://", "somewhere", "ray://somewhere:port"])
+def test_what_is_no_address_of_a_cluster(address):
+    with pytest.raises(ClusterError, match="write 'auto', HOST:PORT or ray://HOST:PORT"):
+        connect(address)
+
+
 def test_no_cluster_is_found(monkeypatch):
     monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # other tests may have some
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -71,7 +77,11 @@ def test_no_cluster_is_found(monkeypatch):
 def test_no_dashboard_listens_there(words, tmp_path):
     said = refused((*words, "--cluster", f"http://{HOST}:{free_port()}"), {}, tmp_path)
     assert "Connection refused" in said
-    assert "dashboard" in refused((*words, "--cluster", "ray://somewhere:1"), {}, tmp_path)
+
+
+@pytest.mark.parametrize("address", ["ray://somewhere:1", "somewhere:bad", "http://somewhere:99999", "http://[::1"])
+def test_what_is_no_address_of_a_dashboard(address, tmp_path):
+    assert "is not the address of Ray's dashboard" in refused(("status", "--cluster", address), {}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +92,10 @@ def test_no_dashboard_listens_there(words, tmp_path):
         (("--storage", "postgresql+psycopg://me:secret@db/studies"), "PGPASSFILE"),
         (("--tracking-uri", "http://me:secret@mlflow"), "MLFLOW_TRACKING_URI"),
         (("--trails", "5"), "No such option"),
+        (("--study", "a b"), "a name is letters"),
+        (("--enqueue", "C"), "NAME=VALUE"),
+        (("--space", "nowhere.toml"), "nowhere.toml"),
+        (("--json",), "--json is not for submit"),
         (("--trials", "many"), "valid integer"),
     ],
 )
@@ -98,26 +112,63 @@ def test_a_head_without_the_package():
 
 def test_small_files_travel_and_large_ones_do_not(tmp_path, monkeypatch):
     monkeypatch.setattr("workflows.jobs.LARGEST_UPLOAD", 100)
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     sizes = {"small.csv": 99, "large.csv": 101, "folder/a": 60, "folder/b": 60}
     for name, size in sizes.items():
         (tmp_path / name).write_bytes(bytes(size))
-    paths = [str(tmp_path / name) for name in ("small.csv", "large.csv", "folder", "nowhere")]
-    small, large = uploads([*paths, None])
-    assert [path.name for path in small] == ["small.csv"]
-    assert [path.name for path in large] == ["large.csv", "folder"]
+    found = luggage(["./small.csv", "large.csv", "folder//", "nowhere", None])
+    assert [(each.word, each.path.name, each.travels) for each in found] == [
+        ("./small.csv", "small.csv", True),
+        ("large.csv", "large.csv", False),
+        ("folder//", "folder", False),
+    ]
+    assert all(each.path.is_absolute() for each in found)
+
+
+def test_files_of_the_same_name_do_not_get_into_each_others_way(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(name)
+    one, other = luggage([str(tmp_path / "a" / "x"), str(tmp_path / "b" / "x")])
+    assert one.place != other.place
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUCCEEDED"])
+def test_a_name_that_several_jobs_have_means_the_latest(monkeypatch, state):
+    def job(name, state, began, study):
+        return Submitted(name, state, "", "", began, None, None, study)
+
+    sent = [job("demo-3", "STOPPED", 3.0, "demo"), job("demo-2", state, 2.0, "demo"), job("x-1", "FAILED", 1.0, "long")]
+    monkeypatch.setattr(Jobs, "all", lambda self: sent)
+    jobs = object.__new__(Jobs)
+    running = state == "RUNNING"
+    assert jobs.find("demo").name == ("demo-2" if running else "demo-3")
+    assert jobs.find(None).name == ("demo-2" if running else "demo-3")
+    assert jobs.find("long").name == "x-1"
+    assert jobs.find("demo-2").name == "demo-2"
+    with pytest.raises(ClusterError, match="no job 'other'; the latest: demo-3"):
+        jobs.find("other")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", ["address", "client"])
-@pytest.mark.parametrize("token", [None, "f" * 32])
-def test_without_the_token_nothing_is_done(head, place, token, tmp_path):
-    env = {"RAY_AUTH_MODE": "disabled"} if token is None else {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
-    said = refused(tune_at(getattr(head, place)), env, tmp_path)
-    assert "wants its token" in said
-    assert "RAY_AUTH_TOKEN_PATH" in said
-    assert head.token not in said
-    assert "wants its token" in refused(("submit", "demo", "--cluster", head.dashboard), env, tmp_path)
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"RAY_AUTH_MODE": "disabled"},
+        {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 32},
+        {"RAY_AUTH_MODE": "token", "HOME": "/nowhere"},
+        {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": "/nowhere/token"},
+    ],
+    ids=["disabled", "wrong", "none", "unreadable"],
+)
+def test_without_the_token_nothing_is_done(head, place, env, tmp_path):
+    for words in (tune_at(getattr(head, place)), ("submit", "demo", "--cluster", head.dashboard)):
+        said = refused(words, env, tmp_path)
+        assert "token" in said
+        assert "RAY_AUTH_TOKEN_PATH" in said
+        assert head.token not in said
 
 
 @pytest.mark.long
@@ -130,8 +181,7 @@ def test_a_cluster_of_other_versions(head, tmp_path):
 
 @pytest.mark.long
 def test_the_port_of_another_service(head, tmp_path):
-    dashboard = head.dashboard.removeprefix("http://")
-    assert "another service" in refused(tune_at(dashboard), head.admission, tmp_path)
+    assert "another service" in refused(tune_at(head.client.removeprefix("ray://")), head.admission, tmp_path)
     assert "another service" in refused(tune_at(f"ray://{head.address}"), head.admission, tmp_path)
 
 
@@ -174,7 +224,7 @@ def test_files_of_this_machine_travel_with_it(head, tmp_path):
     (tmp_path / "my board.csv").write_text("\n".join(["x,y,field", *rows]))
     shipped = files("search_spaces").joinpath("default.toml").read_text()
     (tmp_path / "mine.toml").write_text(shipped)
-    words = ("submit", "my board.csv", "--label", "field", "--space", "mine.toml", "--study", "sent", *QUICK[2:])
+    words = ("submit", "./my board.csv", "--label", "field", "--space", "./mine.toml", "--study", "sent", *QUICK[2:])
     code, output, errors = head.job(*words, cwd=tmp_path)
     assert code == 0, output + errors
     assert_whole(head.home / "studies" / "sent.journal", "sent", 12)

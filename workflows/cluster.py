@@ -29,7 +29,7 @@ OF_JOINING = {
     "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2",
 }
 """Seconds for which Ray looks for a cluster that has answered us, instead of half a minute and more."""
-CLIENT = "ray://"
+CLIENT, CLIENT_PORT = "ray://", 10001
 STUMBLED = "Starting Ray client server failed"
 """What a busy cluster says to one of some drivers that come by ray://: the next try succeeds."""
 ALIVE = 0
@@ -83,12 +83,15 @@ def knock(named: str, host: str, port: int) -> None:
 def _join(address: str, quiet: dict[str, Any]) -> None:
     import ray
 
-    place = _place(address)
-    if place is not None:
-        taken = "{}:{}".format(*place)
-        named = repr(address) if address.endswith(taken) else f"{address!r} (which Ray takes for {taken})"
-        knock(named, *place)
-        _ask(named, *place, client=address.startswith(CLIENT))
+    host, port = _place(address)
+    taken = f"{host}:{port}"
+    named = repr(address) if address.endswith(taken) else f"{address!r} (which Ray takes for {taken})"
+    knock(named, host, port)
+    try:
+        _ask(named, host, port, client=address.startswith(CLIENT))
+    except ray.exceptions.AuthenticationError as error:  # it has none to show, or cannot read it
+        raise ClusterError(f"Ray's token is missing: {TOKEN} ({_flat(error).partition('. ')[0]})") from None
+    address = f"{CLIENT}{taken}" if address.startswith(CLIENT) else address
     for last in (False, True):
         try:
             ray.init(address=address, **quiet)
@@ -98,7 +101,7 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
                 raise ClusterError(_why(address, _flat(error))) from None
 
 
-def _place(address: str) -> tuple[str, int] | None:
+def _place(address: str) -> tuple[str, int]:
     """Host and port that Ray will take it for, not always the same: it has 127.0.0.1 for the machine's own address."""
     from ray._private.services import canonicalize_bootstrap_address
 
@@ -116,7 +119,11 @@ def _place(address: str) -> tuple[str, int] | None:
                 "--ray-address HOST:PORT, or leave --ray-address out"
             ) from None
     host, _, port = str(resolved).rpartition("://")[2].rpartition(":")
-    return (host.strip("[]"), int(port)) if host and port.isdigit() else None
+    if address.startswith(CLIENT) and not host:
+        host, port = port, str(CLIENT_PORT)
+    if not (host and port.isdigit()):
+        raise ClusterError(f"--ray-address {address!r}: write 'auto', HOST:PORT or ray://HOST:PORT")
+    return host.strip("[]"), int(port)
 
 
 def _ask(named: str, host: str, port: int, *, client: bool) -> None:

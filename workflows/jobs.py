@@ -13,10 +13,11 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,6 +36,8 @@ SECONDS_TO_END = 20
 """For a study that is stopped, to give its trials back."""
 HOME = "MMBSGD_HOME=${MMBSGD_HOME:-$HOME/mmbsgd-home}"
 """A job begins in a folder that vanishes."""
+IN_JOB = "MMBSGD_IN_JOB"
+"""Set where the command is a job."""
 LARGEST_UPLOAD = 100 * 2**20
 _MARK = "mmbsgd"
 _TALKATIVE = (
@@ -44,6 +47,10 @@ _TALKATIVE = (
 )
 _OVERRIDES = ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS")
 """Ray's client prefers them to the address that it is given."""
+
+
+class Unknown(ClusterError):
+    """The cluster answers, and has no such job."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class Submitted:
     """Seconds since 1970; 0 before it begins."""
     ended: float | None
     exit_code: int | None
+    study: str = ""
 
     @property
     def over(self) -> bool:
@@ -70,30 +78,35 @@ class Jobs:
 
     def __init__(self, address: str) -> None:
         self._address = address if "://" in address else f"http://{address}"
-        parts = urlsplit(self._address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ClusterError(f"--cluster {address!r} is not the address of Ray's dashboard, such as http://HOST:8265")
-        knock(repr(self._address), parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        host, port = _place(self._address)
+        try:
+            knock(repr(self._address), host, port)
+        except ClusterError as error:
+            raise ClusterError(
+                f"{error} Ray's dashboard listens on 127.0.0.1 alone unless the head is started with --dashboard-host"
+            ) from None
         with self._speaking():
             self._client = _client(self._address)
 
-    def submit(self, words: Sequence[str], files: Sequence[Path] = ()) -> str:
-        """Starts `mmbsgd` with these words, which name the files by their last part; the job's name."""
-        name = f"{_word(words[1])}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(1)}"
+    def submit(self, words: Sequence[str], study: str, luggage: Mapping[str, Path] = MappingProxyType({})) -> str:
+        """Starts `mmbsgd` with these words; the job's name. luggage: files here, by the names that the words have for
+        them there."""
+        name = f"{_word(study)}-{time.strftime('%m%d-%H%M%S')}-{secrets.token_hex(1)}"
         # Ray gives the line to a shell: every word of it is quoted.
-        settings = f"PYTHONUNBUFFERED=1 COLUMNS={shutil.get_terminal_size().columns} {HOME}"
+        settings = f"{IN_JOB}=1 PYTHONUNBUFFERED=1 COLUMNS={shutil.get_terminal_size().columns} {HOME}"
         environment: dict[str, Any] = {"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": str(SECONDS_TO_END)}}
         with tempfile.TemporaryDirectory(prefix="mmbsgd-job-") as folder, self._speaking():
-            for file in files:
+            for place, file in luggage.items():
+                (Path(folder) / place).parent.mkdir(parents=True)
                 copy = shutil.copytree if file.is_dir() else shutil.copyfile
-                copy(file, Path(folder) / file.name)
-            if files:
+                copy(file, Path(folder) / place)
+            if luggage:
                 environment["working_dir"] = folder
             self._client.submit_job(
                 entrypoint=f"{settings} {shlex.join([_MARK, *words])}",
                 submission_id=name,
                 runtime_env=environment,
-                metadata={_MARK: __version__, "command": shlex.join([_MARK, *words])},
+                metadata={_MARK: __version__, "command": shlex.join([_MARK, *words]), "study": study},
             )
         return name
 
@@ -104,18 +117,15 @@ class Jobs:
         return sorted(found, key=lambda job: -job.began)
 
     def find(self, name: str | None) -> Submitted:
-        """The job whose name begins like this; without a name, the latest that runs, or the latest of all."""
+        """The job of this name or study, or whose name begins like this: the latest that runs, or else the latest."""
         jobs = self.all()
-        if name is None:
-            running = [job for job in jobs if not job.over]
-            if not jobs:
-                raise ClusterError(f"no study was sent to {self._address} yet: mmbsgd submit DATA")
-            return (running or jobs)[0]
-        found = [job for job in jobs if job.name == name] or [job for job in jobs if job.name.startswith(name)]
-        if len(found) != 1:
-            known = ", ".join(job.name for job in jobs[:5]) or "none"
-            raise ClusterError(f"{'several jobs begin with' if found else 'no job'} {name!r}; the latest: {known}")
-        return found[0]
+        if not jobs:
+            raise Unknown(f"no study was sent to {self._address} yet: mmbsgd submit DATA")
+        found = [job for job in jobs if name in (None, job.name, job.study)]
+        found = found or [job for job in jobs if job.name.startswith(str(name))]
+        if not found:
+            raise Unknown(f"no job {name!r}; the latest: {', '.join(job.name for job in jobs[:5])}")
+        return next((job for job in found if not job.over), found[0])
 
     def log(self, name: str) -> str:
         with self._speaking():
@@ -140,12 +150,27 @@ class Jobs:
                 if job.over:
                     return job
             except (ClusterError, OSError) as error:
+                if isinstance(error, Unknown) or self._forgotten(name):
+                    raise ClusterError(
+                        f"the cluster has no job {name} any more: its head was started again, and jobs and their logs "
+                        "live with it; send the study once more, and it goes on where it was"
+                    ) from None
                 if since is None:
                     since = time.monotonic()
                     away(str(error))
                 if time.monotonic() - since > SECONDS_TO_COME_BACK:
                     raise
                 time.sleep(1.0)
+
+    def _forgotten(self, name: str) -> bool:
+        """Whether the cluster answers, and knows nothing of it."""
+        try:
+            self.find(name)
+        except Unknown:
+            return True
+        except (ClusterError, OSError):
+            return False
+        return False
 
     async def _tail(self, name: str, shown: int, show: Callable[[str], None]) -> int:
         """Shows what comes after so many letters, until the job ends or falls silent; how many letters there are."""
@@ -180,14 +205,42 @@ class Jobs:
         except (ConnectionError, requests.RequestException, ClientError) as error:
             raise ClusterError(f"the Ray cluster at {self._address} does not answer: {_said(error)}") from None
         except RuntimeError as error:
+            if "Version check returned" in str(error):
+                raise ClusterError(
+                    f"what answers at {self._address} is another service: Ray's dashboard is usually at port 8265"
+                ) from None
             raise ClusterError(f"the Ray cluster at {self._address}: {_said(error)}") from None
 
 
-def uploads(paths: Sequence[str | None]) -> tuple[list[Path], list[Path]]:
-    """Those of the words that are files here: what travels with a job, and what is too large to."""
-    found = [Path(path) for path in paths if path and Path(path).exists()]
-    small = [path for path in found if _size(path) <= LARGEST_UPLOAD]
-    return small, [path for path in found if path not in small]
+def _place(address: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # of the port, or of brackets
+        pass
+    raise ClusterError(f"--cluster {address!r} is not the address of Ray's dashboard, such as http://HOST:8265")
+
+
+@dataclass(frozen=True)
+class Luggage:
+    """A file or folder of this machine that a command names."""
+
+    word: str
+    """What the command calls it."""
+    path: Path
+    place: str
+    """Where it will be on the cluster."""
+
+    @property
+    def travels(self) -> bool:
+        return _size(self.path) <= LARGEST_UPLOAD
+
+
+def luggage(words: Sequence[str | None]) -> list[Luggage]:
+    """Those of the words that are files here."""
+    found = [(word, Path(word).absolute()) for word in words if word and Path(word).exists()]
+    return [Luggage(word, path, f"{number}/{path.resolve().name}") for number, (word, path) in enumerate(found)]
 
 
 def _size(path: Path) -> int:
@@ -226,6 +279,7 @@ def _submitted(details: Any) -> Submitted:
         (details.start_time or 0) / 1000,
         details.end_time / 1000 if details.end_time else None,
         details.driver_exit_code,
+        details.metadata.get("study", ""),
     )
 
 

@@ -30,6 +30,8 @@ LOOK_AROUND = 1.0
 """Seconds between two looks at the nodes that come and go."""
 SHORT = 0.25
 """Seconds of a trial below which the next one is queued behind it."""
+LONG_START = 10.0
+"""Seconds after which a worker that has found no place is one that waits for others to make room."""
 SILENCE = 20.0
 """Seconds after which a cluster that does not answer counts as lost."""
 MOST_FAILED_STARTS = 3
@@ -63,6 +65,10 @@ class Worker:
         self._run: Run | None = None
         self._node = ray.util.get_node_ip_address()
 
+    def here(self) -> bool:
+        """It has found a place to live."""
+        return True
+
     def open(self, setup: Setup) -> bool:
         self._run = setup.open()
         return self._run is not None
@@ -80,6 +86,7 @@ class Worker:
 class _Actor:
     handle: Any
     node: str
+    here: bool = False
     ready: bool = False
     specs: dict[int, TrialSpec] = field(default_factory=dict)
     """By number; the first is running."""
@@ -96,9 +103,10 @@ class RayActors:
         cpus: int = 1,
         trial_timeout: float | None = None,
         leave: bool = False,
+        note: Callable[[str], None] = lambda message: None,
     ) -> None:
         """workers: at most so many actors; else as many as the cluster has room for. cpus: of each of them. leave:
-        disconnect from Ray at the end."""
+        disconnect from Ray at the end. note: told why no worker starts."""
         self._setup, self._workers, self._cpus, self._leave = setup, workers, cpus, leave
         self._trial_timeout = math.inf if trial_timeout is None else trial_timeout
         self._actors: dict[Any, _Actor] = {}
@@ -112,6 +120,7 @@ class RayActors:
         self._began = time.perf_counter()
         self._looked, self._answered = -math.inf, True
         self._remote = ray.remote(Worker)
+        self._note, self._noted = note, ""
 
     def free(self, *, alone: bool = False) -> int:
         if alone:
@@ -207,8 +216,19 @@ class RayActors:
         limit = None if self._workers is None else max(self._workers - len(self._actors), 0)
         for _, node in wanted[:limit]:
             self._hire(node)
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
         if not self._actors:
-            self._explain([int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]])
+            self._explain(cpus)
+        if not any(actor.here for actor in self._actors.values()) and self.now() > LONG_START:
+            self._wait_for(sum(cpus), len(cpus))
+
+    def _wait_for(self, cpus: int, nodes: int) -> None:
+        """Says once what a study waits for."""
+        busy = f"others use all {cpus} CPUs of the cluster: this study begins when some are free"
+        said = busy if cpus else f"none of the cluster's {nodes} nodes has CPUs: waiting for workers to join"
+        if said != self._noted:
+            self._noted = said
+            self._note(said)
 
     def _explain(self, cpus: list[int]) -> None:
         """No worker and nowhere to start one: waiting would not help, unless nodes with CPUs are still to come."""
@@ -222,7 +242,11 @@ class RayActors:
         here = NodeAffinitySchedulingStrategy(node, soft=False)
         handle = self._remote.options(num_cpus=self._cpus, scheduling_strategy=here, max_restarts=0).remote(self._cpus)
         actor = self._actors[handle] = _Actor(handle, node)
+        self._when_done(actor, handle.here.remote(), self._arrived)
         self._when_done(actor, handle.open.remote(self._setup), self._opened)
+
+    def _arrived(self, actor: _Actor, here: bool) -> None:
+        actor.here = here
 
     def _opened(self, actor: _Actor, found: bool) -> None:
         if found:

@@ -1,9 +1,12 @@
 """`mmbsgd submit`, `status` and `stop`: studies that a cluster runs by itself."""
 
 import json
+import re
+import signal
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from workflows.commands.console import console, say_next
-from workflows.commands.tune import tune
+from workflows.commands.tune import parameters_of, tune
+from workflows.data.sources import DEMO
 from workflows.errors import ClusterError, StudyError
 
 if TYPE_CHECKING:
@@ -25,6 +29,9 @@ Name = Annotated[
     str | None, typer.Argument(help="The job, or how its name begins.", show_default="the latest", metavar="[JOB]")
 ]
 FAILED = 1
+KILLED = 128
+"""And the number of the signal."""
+RAYS_OWN = re.compile(r"^Running entrypoint for job |INFO job_manager\.py")
 MOST_SHOWN = 20
 
 
@@ -35,22 +42,22 @@ def submit(
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Show its log until it ends.")] = True,
 ) -> None:
     """Let a Ray cluster run 'mmbsgd tune' by itself: this machine may go away. Takes all options of 'tune'."""
-    from workflows.jobs import LARGEST_UPLOAD, Jobs, uploads
+    from workflows.jobs import LARGEST_UPLOAD, Jobs, luggage
+    from workflows.study.job import study_name
 
     asked = _as_tune_reads(data, context.args)
-    small, large = uploads([data if data != "demo" else None, asked["space"]])
-    words = _renamed([data, *context.args], {str(path): path.name for path in small})
-    for path in large:
-        words = _renamed(words, {str(path): str(path.absolute())})
-        console.print(
-            f"{path} is larger than {LARGEST_UPLOAD >> 20} MB and not sent: the cluster must see it as "
-            f"{path.absolute()}.",
-            soft_wrap=True,
-            highlight=False,
-            markup=False,
-        )
+    found = luggage([data if data != DEMO else None, asked["space"]])
+    words = _renamed(
+        [data, *context.args], {each.word: each.place if each.travels else str(each.path) for each in found}
+    )
+    for each in found:
+        if not each.travels:
+            size = f"{each.word} is larger than {LARGEST_UPLOAD >> 20} MB and not sent"
+            said = f"{size}: the cluster must see it as {each.path}."
+            console.print(said, soft_wrap=True, highlight=False, markup=False)
     jobs = Jobs(cluster)
-    name = jobs.submit(["tune", *words], small)
+    study = asked["study"] or study_name(data, asked["space"])
+    name = jobs.submit(["tune", *words], study, {each.place: each.path for each in found if each.travels})
     where = "" if cluster == CLUSTER else f" --cluster {cluster}"
     console.print(f"Sent to {cluster} as [bold]{name}[/bold].", highlight=False)
     if not follow:
@@ -98,17 +105,24 @@ def stop(name: Name = None, cluster: Cluster = CLUSTER) -> None:
 
 def _as_tune_reads(data: str, words: list[str]) -> dict[str, Any]:
     """What the cluster's command will make of these words: a mistake is told here, before anything is sent."""
+    from search_spaces import load
+    from workflows.study.storages import check_name
+
     one = typer.Typer(add_completion=False)
     one.command()(tune)
     command = typer.main.get_command(one)
-    with command.make_context("mmbsgd submit", [data, *words]) as context:
+    with command.make_context("mmbsgd submit", [*words, "--", data]) as context:
         given = {
             name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
         }
         asked = dict(context.params)
-    if "ray_address" in given or asked["workers"] == 0:
-        option = "--ray-address" if "ray_address" in given else "--workers 0"
-        raise StudyError(f"{option} is not for submit: the job runs on the cluster that it is sent to")
+    for unwanted, option, why in (
+        ("ray_address" in given, "--ray-address", "the job runs on the cluster that it is sent to"),
+        (asked["workers"] == 0, "--workers 0", "the job runs on the cluster that it is sent to"),
+        (asked["as_json"], "--json", "its log is for people; mmbsgd front STUDY --json tells the outcome"),
+    ):
+        if unwanted:
+            raise StudyError(f"{option} is not for submit: {why}")
     for name, option, variable in (
         ("storage", "--storage", "MMBSGD_STORAGE"),
         ("mlflow", "--tracking-uri", "MLFLOW_TRACKING_URI"),
@@ -118,6 +132,12 @@ def _as_tune_reads(data: str, words: list[str]) -> dict[str, Any]:
                 f"a password in {option} would be shown to everybody who may look at the cluster's jobs: leave it out, "
                 f"and give the cluster a password file (PGPASSFILE), or the whole URL in {variable}"
             )
+    if asked["study"]:
+        check_name(asked["study"])
+    for text in asked["enqueue"] or ():
+        parameters_of(text)
+    if asked["space"] and not Path(asked["space"]).is_absolute():  # which may be there and not here
+        load(asked["space"])
     return asked
 
 
@@ -139,13 +159,19 @@ def _renamed(words: list[str], names: dict[str, str]) -> list[str]:
 
 def _follow(jobs: "Jobs", name: str, where: str) -> None:
     def show(text: str) -> None:
-        sys.stdout.write(text)
+        sys.stdout.write("".join(line for line in text.splitlines(keepends=True) if not RAYS_OWN.search(line)))
         sys.stdout.flush()
 
     def away(reason: str) -> None:
-        console.print(f"{reason}. The study goes on; its log follows when the cluster is back.", style="yellow")
+        said = f"{reason}. If the cluster is well, the study goes on; its log follows when it can be reached."
+        console.print(said, style="yellow", soft_wrap=True, highlight=False, markup=False)
+
+    def leave(*_: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough
+        raise KeyboardInterrupt
 
     console.print("Ctrl-C leaves it running.", style="dim")
+    signal.signal(signal.SIGINT, leave)
     try:
         ended = jobs.follow(name, show, away)
     except KeyboardInterrupt:
@@ -159,14 +185,15 @@ def _end(job: "Submitted") -> None:
     """How it ended: the command's exit code is its own."""
     if not job.over or job.state == "SUCCEEDED":
         return
-    if job.exit_code == 127:
-        raise ClusterError("the cluster's head has no command mmbsgd: install the package there, on every node")
+    again = "sent again, its study goes on where it was"
     if job.state == "STOPPED":
-        console.print(f"{job.name} was stopped. Sent again, its study goes on where it stopped.", highlight=False)
-        return
-    if job.exit_code is None:
-        raise ClusterError(f"{job.name} failed: {job.message}")
-    sys.exit(job.exit_code or FAILED)
+        console.print(f"{job.name} was stopped; {again}.", highlight=False)
+    elif job.exit_code == 127:
+        raise ClusterError("the cluster's head has no command mmbsgd: install the package there, on every node")
+    elif job.exit_code is None or job.exit_code < 0 or job.exit_code > KILLED:
+        raise ClusterError(f"{job.name} was ended by force; {again} ({job.message})")
+    else:
+        sys.exit(job.exit_code or FAILED)
 
 
 def _list(jobs: "Jobs") -> None:
@@ -191,4 +218,4 @@ def _latest_word(jobs: "Jobs", job: "Submitted") -> str:
     lines = jobs.log(job.name).splitlines()
     marks = ("Error: ",) if job.state == "FAILED" else ("trials complete", " · ")
     said = [line for line in lines if any(mark in line for mark in marks)]
-    return said[-1].strip() if said else job.message
+    return re.sub(r"^\d+ s · ", "", said[-1].strip()) if said else job.message

@@ -1,6 +1,7 @@
 """`mmbsgd tune`: the main job."""
 
 import json
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -22,6 +23,7 @@ from workflows.commands.console import (
 )
 from workflows.data.sources import DEMO_ROWS
 from workflows.errors import StudyError
+from workflows.jobs import IN_JOB
 from workflows.records import Cost, Metric, Sampler, Third
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ def tune(
         folds=folds,
         repeats=repeats,
         sampler=sampler,
-        enqueue=[_parameters(text) for text in enqueue or ()],
+        enqueue=[parameters_of(text) for text in enqueue or ()],
         early_stop=early_stop,
         confirm=confirm,
         seed=seed,
@@ -182,6 +184,8 @@ def _report(outcome: "Outcome", as_json: bool, seconds: float, where: str) -> No
         reasons = "; ".join(dict.fromkeys(reason for _, reason in progress.failures[:3])) or "there was no time"
         raise StudyError(f"no trial of the study {outcome.study!r} was successful: {reasons}")
     if not as_json:
+        if IN_JOB in os.environ:
+            console.print("Where the cluster keeps its studies (its head, or a driver there):", highlight=False)
         say_next(
             *_dashboard(outcome, where),
             (f"mmbsgd front {outcome.study}{where}", "this front again, with a picture"),
@@ -213,7 +217,7 @@ def _by_environment(context: typer.Context, option: str) -> bool:
     return source is not None and source.name == "ENVIRONMENT"
 
 
-def _parameters(text: str) -> dict[str, Any]:
+def parameters_of(text: str) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     for word in text.replace(",", " ").split():
         name, equals, value = word.partition("=")

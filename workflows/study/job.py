@@ -188,7 +188,7 @@ def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready
     )
     check_splits(job.data, data, settings)
     searched = space.distributions(facts_of(space, job.data, data, settings)) if isinstance(space, Space) else space
-    study = _name(job.data, named, usual) if job.study is None else job.study
+    study = _named(job.data, named, usual) if job.study is None else job.study
     return Ready(job, study, settings, data, searched)
 
 
@@ -214,14 +214,23 @@ def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backe
     from workflows.backends.ray_actors import RayActors  # now that Ray may be imported
 
     note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
-    return RayActors(workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout, leave=joined)
+    return RayActors(
+        workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout, leave=joined, note=note
+    )
 
 
-def _name(data: str, space: str, usual: str) -> str:
-    """A study's name after its data, and after its space if that is not the usual one."""
+def study_name(data: str, space: str | None) -> str:
+    """What a study on this data is called if it is not given a name."""
+    usual = default_space(data)
+    return _named(data, load(space).name if space and Path(space).exists() else space or usual, usual)
+
+
+def _named(data: str, space: str, usual: str) -> str:
+    """After its data, and after its space if that is not the usual one."""
     stem = _word(Path(data.rstrip("/")).name.partition(".")[0]) or "study"
     return stem if space == usual else f"{stem}-{_word(Path(space).stem)}"
 
 
 def _word(text: str) -> str:
-    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text)
+    letters = (letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text)
+    return "".join(letters).strip("-")

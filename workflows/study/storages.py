@@ -46,10 +46,14 @@ class Opened:
             raise _unknown(study, self.where, known) from None
 
 
-def open_storage(url: str | None, home: Path, study: str, *, write: bool = True) -> Opened:
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
+def check_name(study: str) -> None:
     if not _NAME.fullmatch(study):
         raise StudyError(f"--study {study!r}: a name is letters, digits, dots, dashes and underscores")
+
+
+def open_storage(url: str | None, home: Path, study: str, *, write: bool = True) -> Opened:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    check_name(study)
     if url is None:
         return _journal(journal_file(home, study), study, write)
     parsed = _parsed(url)
