@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -47,6 +48,7 @@ class Engine:
     """Docker, or what podman has in common with it."""
 
     name = "Docker"
+    typing = "as they are"
 
     def __init__(self, work: Path) -> None:
         self.command, self.compose_command = ["docker"], ["docker", "compose"]
@@ -104,6 +106,7 @@ class Podman(Engine):
     """Has a storage of its own, so that a stand-in never replaces an image of this machine."""
 
     name = "podman"
+    typing = "as podman-compose and podman want them"
 
     def __init__(self, work: Path, keep: bool) -> None:
         """keep: images and layers, for the next time."""
@@ -143,6 +146,7 @@ class Podman(Engine):
         return path
 
     def build(self) -> str:
+        again = ", on layers of an earlier run" if self._layers and self("images", "--quiet", IMAGE) else ""
         stand_ins = [name for name in (BASE, DATABASE) if not self._have(name)]
         if BASE in stand_ins:
             self._debian()
@@ -151,7 +155,7 @@ class Podman(Engine):
         self._buildah(DOCKER / "Dockerfile", IMAGE, ROOT)
         made = self("images", "--filter", "label=stand-in", "--format", "{{.Repository}}:{{.Tag}}").split()
         names = " and ".join(sorted(name.removeprefix(HUB) for name in made if name.startswith(HUB)))
-        return f"stand-ins from Debian for {names}: no registry" if names else "on the published base images"
+        return (f"stand-ins from Debian for {names}: no registry" if names else "on the published base images") + again
 
     def _have(self, name: str) -> bool:
         if not self.run("podman", "image", "exists", HUB + name, ok=False).returncode:
@@ -162,17 +166,17 @@ class Podman(Engine):
         """Debian 12 has Python 3.11."""
         sites = self.run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", ok=False)
         mirror = sites.stdout.split()[0]
-        root = self.work / "debian"
         more = "--include=ca-certificates,python3,python3-venv"
-        self.run(tool("debootstrap"), "--variant=minbase", more, "bookworm", str(root), mirror)
-        (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-        for deb in (root / "var/cache/apt/archives").glob("*.deb"):
-            deb.unlink()
         archive = self.work / "debian.tar"
-        self.run("tar", "--create", "--directory", str(root), "--file", str(archive), ".")
+        with tempfile.TemporaryDirectory(prefix="mmbsgd-debian-") as folder:  # debootstrap wants a path without blanks
+            root = Path(folder) / "root"
+            self.run(tool("debootstrap"), "--variant=minbase", more, "bookworm", str(root), mirror)
+            (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+            for deb in (root / "var/cache/apt/archives").glob("*.deb"):
+                deb.unlink()
+            self.run("tar", "--create", "--directory", str(root), "--file", str(archive), ".")
         self("import", "--change", "LABEL stand-in=debootstrap", str(archive), HUB + BASE)
         archive.unlink()
-        shutil.rmtree(root)
 
     def _postgresql(self) -> None:
         """Debian's, behind the contract of Docker's image as far as compose.yaml uses it."""
