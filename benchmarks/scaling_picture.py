@@ -159,7 +159,8 @@ def block(parts: Raw) -> list[str]:
         ]
     listed = [figure for name, part in parts.items() if name != "real" for figure in part["figures"]]
     goals = [figure for figure in parts.get("real", {}).get("figures", []) if figure["goal"] is not None]
-    return [*lines, "", *figures(goals + listed)]
+    folded = ["<details><summary>All that was measured, and simulated with it</summary>", "", *figures(listed), ""]
+    return [*lines, "", *figures(goals), "", *folded, "</details>"]
 
 
 def fill(page: Path, parts: Raw) -> None:

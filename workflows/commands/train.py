@@ -168,7 +168,8 @@ def _report(data: str, training: "Training", accuracy: float, trained: Split, sc
     if training.polish_passes:
         table.add_row("  of it polishing", f"{training.polish_seconds / training.seconds:.0%}")
         table.add_row("passes of polishing", f"{training.polish_passes}")
-        table.add_row("objective", f"{training.objective:.4g}, within {training.gap:.2%} of its optimum")
+        table.add_row("objective", f"{training.objective:.4g}")
+        table.add_row("  above its optimum by at most", f"{training.gap:.2%}")
     else:
         table.add_row("  of it finding the bias", f"{training.bias_seconds / training.seconds:.0%}")
     table.add_row("steps", f"{training.steps:,}")

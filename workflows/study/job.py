@@ -227,10 +227,10 @@ def study_name(data: str, space: str | None) -> str:
 
 def _named(data: str, space: str, usual: str) -> str:
     """After its data, and after its space if that is not the usual one."""
-    stem = _word(Path(data.rstrip("/")).name.partition(".")[0]) or "study"
+    stem = _word(Path(data.rstrip("/")).name.partition(".")[0]).lstrip("-") or "study"
     return stem if space == usual else f"{stem}-{_word(Path(space).stem)}"
 
 
 def _word(text: str) -> str:
     letters = (letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text)
-    return "".join(letters).strip("-")
+    return "".join(letters)
