@@ -165,12 +165,12 @@ class Podman(Engine):
     def _debian(self) -> None:
         """Debian 12 has Python 3.11."""
         sites = self.run("apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages", ok=False)
-        mirror = sites.stdout.split()[0]
+        mirror = sites.stdout.split()[:1]  # this machine's own, or debootstrap's
         more = "--include=ca-certificates,python3,python3-venv"
         archive = self.work / "debian.tar"
         with tempfile.TemporaryDirectory(prefix="mmbsgd-debian-") as folder:  # debootstrap wants a path without blanks
             root = Path(folder) / "root"
-            self.run(tool("debootstrap"), "--variant=minbase", more, "bookworm", str(root), mirror)
+            self.run(tool("debootstrap"), "--variant=minbase", more, "bookworm", str(root), *mirror)
             (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
             for deb in (root / "var/cache/apt/archives").glob("*.deb"):
                 deb.unlink()
