@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any
 
-from workflows.errors import ClusterError
+from workflows.errors import ClusterError, one_line
 
 SECONDS_TO_CONNECT = 8.0
 """For a host that may be far away."""
@@ -66,7 +66,8 @@ def connect(address: str | None, cpus: int | None = None) -> bool:
     try:
         ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
     except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        raise ClusterError(f"cannot start Ray on this machine: {_flat(error)}; --workers 0 does without it") from None
+        said = f"cannot start Ray on this machine: {one_line(error)}; --workers 0 does without it"
+        raise ClusterError(said) from None
     return True
 
 
@@ -90,7 +91,7 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
     try:
         _ask(named, host, port, client=address.startswith(CLIENT))
     except ray.exceptions.AuthenticationError as error:  # it has none to show, or cannot read it
-        raise ClusterError(f"Ray's token is missing: {TOKEN} ({_flat(error).partition('. ')[0]})") from None
+        raise ClusterError(f"Ray's token is missing: {TOKEN} ({one_line(error).partition('. ')[0]})") from None
     address = f"{CLIENT}{taken}" if address.startswith(CLIENT) else address
     for last in (False, True):
         try:
@@ -98,7 +99,7 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
             return
         except (ConnectionError, ValueError, RuntimeError, TimeoutError, ray.exceptions.RayError) as error:
             if last or STUMBLED not in str(error):
-                raise ClusterError(_why(address, _flat(error))) from None
+                raise ClusterError(_why(address, one_line(error))) from None
 
 
 def _place(address: str) -> tuple[str, int]:
@@ -182,7 +183,3 @@ def _why(address: str, said: str) -> str:
             "let the cluster run the study by itself: mmbsgd submit"
         )
     return f"no Ray cluster at {address!r}: {said}"
-
-
-def _flat(error: BaseException) -> str:
-    return " ".join(str(error).split())

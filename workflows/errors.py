@@ -2,6 +2,8 @@
 
 from mmbsgd.errors import MmbsgdError
 
+LONGEST_QUOTE = 300
+
 
 class DataError(MmbsgdError):
     """Data cannot be read, prepared or written."""
@@ -25,3 +27,9 @@ class TrackingBusy(TrackingError):
 
 class ExportError(MmbsgdError):
     """A model cannot be written as asked."""
+
+
+def one_line(said: BaseException | str) -> str:
+    """What another program said, for a message of ours."""
+    text = " ".join(str(said).split())
+    return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from mmbsgd._version import __version__
 from workflows.cluster import TOKEN, knock
-from workflows.errors import ClusterError
+from workflows.errors import ClusterError, one_line
 
 SECONDS_TO_ANSWER = 10.0
 SECONDS_TO_START = 60.0
@@ -203,13 +203,13 @@ class Jobs:
                 f"the Ray cluster at {self._address} wants its token, and got none or another: {TOKEN}"
             ) from None
         except (ConnectionError, requests.RequestException, ClientError) as error:
-            raise ClusterError(f"the Ray cluster at {self._address} does not answer: {_said(error)}") from None
+            raise ClusterError(f"the Ray cluster at {self._address} does not answer: {one_line(error)}") from None
         except RuntimeError as error:
             if "Version check returned" in str(error):
                 raise ClusterError(
                     f"what answers at {self._address} is another service: Ray's dashboard is usually at port 8265"
                 ) from None
-            raise ClusterError(f"the Ray cluster at {self._address}: {_said(error)}") from None
+            raise ClusterError(f"the Ray cluster at {self._address}: {one_line(error)}") from None
 
 
 def _place(address: str) -> tuple[str, int]:
@@ -252,7 +252,7 @@ def _client(address: str) -> Any:
     try:
         from ray.job_submission import JobSubmissionClient
     except ImportError:
-        raise ClusterError("jobs need more of Ray than is installed: pip install 'mmbsgd[cluster]'") from None
+        raise ClusterError("jobs need more of Ray than is installed: pip install 'ray[default]'") from None
 
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -286,8 +286,3 @@ def _submitted(details: Any) -> Submitted:
 def _word(text: str) -> str:
     stem = Path(text.rstrip("/")).name.partition(".")[0].lower()
     return re.sub(r"[^a-z0-9]+", "-", stem)[:30].strip("-") or "study"
-
-
-def _said(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else text[:300] + "…"

@@ -22,7 +22,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from workflows.errors import StudyError
+from workflows.errors import StudyError, one_line
 from workflows.records import TrialResult, TrialSpec
 from workflows.trial import Run, attempt
 
@@ -336,5 +336,4 @@ def _said(error: BaseException) -> str:
     if isinstance(error, ActorDiedError) and "creation task" in str(error):
         return str(error).strip().splitlines()[-1]  # Python's own last line; before it comes a traceback
     text = " ".join(str(error).split())
-    text = text.rpartition("Worker exit detail: ")[2].partition(" Some common causes include")[0]
-    return text if len(text) <= 300 else text[:300] + "…"
+    return one_line(text.rpartition("Worker exit detail: ")[2].partition(" Some common causes include")[0])
