@@ -1,6 +1,7 @@
 """Options, markers and data that the whole suite shares."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def pytest_configure(config):
         "markers",
         "long: a story in many processes, up to a minute; part of 'make test-all', which CI runs, not of 'make test'",
     )
+    # A shell without job control lets what it starts in the background ignore Ctrl-C, and so would all commands here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Without it scikit-learn skips its check of array API input.
     os.environ.setdefault("SCIPY_ARRAY_API", "1")
     if UNCOMPILED:
