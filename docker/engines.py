@@ -1,5 +1,6 @@
 """What docker/check needs of Docker, and of podman where no Docker engine runs."""
 
+import fcntl
 import json
 import os
 import re
@@ -9,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +44,23 @@ def until(seconds: float, otherwise: str, fact: Callable[[], object]) -> None:
     while not fact():
         demand(time.monotonic() < end, f"{otherwise} after {seconds:.0f} s")
         time.sleep(0.5)
+
+
+@contextmanager
+def alone() -> Iterator[Path]:
+    """A folder to work in. Containers, networks and ports have fixed names: one check at a time."""
+    places = Path(tempfile.gettempdir())
+    with open(places / f"{PROJECT}.lock", "a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Failed("another docker/check is running on this machine: wait for its end") from None
+        for remains in places.glob(f"{PROJECT}-*"):  # of one that was killed: its networks would answer for ours
+            if (remains / "storage.conf").exists():
+                Podman(remains, keep=False).clear()
+            shutil.rmtree(remains, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f"{PROJECT}-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
 
 
 class Engine:
