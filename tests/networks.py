@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from ray_clusters import ENVIRONMENT, until
 
+from workflows.cluster import LOST_SOON
+
 SECONDS_TO_START = 180.0
 RAY_PORT = 6379
 STARTS, STARTED = 3, "Ray runtime started"
@@ -90,7 +92,9 @@ class Network:
         path = Path(self._folder) / f"{address}.log"
         for _ in range(STARTS):
             with open(path, "w") as log:
-                node = self._nodes[address] = self.start(address, *ray, stdout=log, stderr=subprocess.STDOUT)
+                node = self._nodes[address] = self.start(
+                    address, *ray, environment=LOST_SOON, stdout=log, stderr=subprocess.STDOUT
+                )
             until(partial(_started_or_ended, node, path), SECONDS_TO_START, f"host {address}")
             if node.poll() is None:
                 break

@@ -31,15 +31,15 @@ from workflows.study.settings import Settings
 from workflows.study.storages import journal_file
 from workflows.study.tuning import Plan, Watcher, looked_at, tune
 
-ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(Path(__file__).parent), **LOST_SOON}
-"""Of every node."""
+ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(Path(__file__).parent)}
+"""Of nodes and drivers."""
 
 
 @contextmanager
 def cluster_of(*cpus, **environment):
     """A cluster whose nodes have so many CPUs each; nobody is connected to it."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (ENVIRONMENT | environment).items():
+        for name, value in (ENVIRONMENT | LOST_SOON | environment).items():
             patch.setenv(name, value)
         made = Cluster(initialize_head=True, head_node_args={"num_cpus": cpus[0], "include_dashboard": False})
         try:

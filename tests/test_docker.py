@@ -157,3 +157,11 @@ def test_the_image_has_no_known_flaws():
     hadolint = Path(sys.executable).parent / "hadolint"
     done = subprocess.run([hadolint, DOCKER / "Dockerfile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_commands_in_pods_get_the_databases_password():
+    """`kubectl exec` goes past the image's entrypoint, which makes the password file one that libpq takes."""
+    page = (DOCKER.parent / "docs" / "cluster.md").read_text()
+    commands = re.findall(r"^kubectl exec .*$", page, re.MULTILINE)
+    assert commands
+    assert all(" -- entrypoint mmbsgd " in command for command in commands)

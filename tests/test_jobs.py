@@ -1,7 +1,10 @@
 """Studies on a cluster that is there, as the command meets it: refused for a reason that is said soon, or run by the
 cluster itself, whatever becomes of the machine that sent them."""
 
+import os
 import socket
+import subprocess
+import sys
 import time
 from importlib.resources import files
 
@@ -169,6 +172,8 @@ def test_without_the_token_nothing_is_done(head, place, env, tmp_path):
         assert "token" in said
         assert "RAY_AUTH_TOKEN_PATH" in said
         assert head.token not in said
+        if "RAY_AUTH_TOKEN_PATH" in env:
+            assert "/nowhere/token, and there is no such file" in said
 
 
 @pytest.mark.long
@@ -192,6 +197,34 @@ def test_the_same_study_from_within_and_from_outside(head, place, tmp_path):
     assert code == 0, errors
     assert "12 trials complete" in output
     assert_whole(tmp_path / "mmbsgd-home" / "studies" / "demo.journal", "demo", 12)
+
+
+SILENT = """
+import sys, time
+from workflows.cluster import connect
+connect(sys.argv[1])
+import ray
+
+@ray.remote
+class Worker:
+    def think(self):
+        time.sleep(25)
+        return "done"
+
+print(ray.get(Worker.remote().think.remote()))
+"""
+
+
+@pytest.mark.long
+def test_a_worker_may_be_silent_for_long(head):
+    """While it compiles, or trains: on nodes that were started without any special environment."""
+    words = [sys.executable, "-c", SILENT, head.address]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        words, env=kept | head.admission, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert done.stdout == "done\n", done.stderr
+    assert "ping" not in done.stderr
 
 
 @pytest.mark.long

@@ -22,7 +22,8 @@ LOST_SOON = {
     "RAY_grpc_client_keepalive_time_ms": "2000",
     "RAY_grpc_client_keepalive_timeout_ms": "2000",
 }
-"""What makes Ray notice within seconds, not minutes, that a link is cut. Nodes of a cluster need it when they start."""
+"""What makes Ray notice within seconds, not minutes, that a link is cut: for all nodes when they start, or for none. A
+driver does without: its pings would be too many for nodes that were started otherwise, which then hang up."""
 OF_JOINING = {
     "RAY_NUM_REDIS_GET_RETRIES": "5",
     "RAY_raylet_start_wait_time_s": "5",
@@ -34,9 +35,14 @@ STUMBLED = "Starting Ray client server failed"
 """What a busy cluster says to one of some drivers that come by ray://: the next try succeeds."""
 ALIVE = 0
 """The state of a node, as Ray numbers them."""
-TOKEN = (
-    "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a file with the cluster's token (or RAY_AUTH_TOKEN to itself)"
-)
+
+
+def token_advice() -> str:
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if path and "RAY_AUTH_TOKEN" not in os.environ and not os.path.isfile(path):
+        return f"RAY_AUTH_TOKEN_PATH is {path}, and there is no such file here"
+    how = "RAY_AUTH_TOKEN_PATH to a file with the cluster's token (or RAY_AUTH_TOKEN to itself)"
+    return f"set RAY_AUTH_MODE=token and {how}"
 
 
 def connect(address: str | None, cpus: int | None = None) -> bool:
@@ -49,7 +55,7 @@ def connect(address: str | None, cpus: int | None = None) -> bool:
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     if address is not None:
-        for name, value in (LOST_SOON | OF_JOINING).items():
+        for name, value in OF_JOINING.items():
             os.environ.setdefault(name, value)
     elif "ray" not in sys.modules:  # Ray reads these when it is imported
         os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(32)
@@ -91,7 +97,7 @@ def _join(address: str, quiet: dict[str, Any]) -> None:
     try:
         _ask(named, host, port, client=address.startswith(CLIENT))
     except ray.exceptions.AuthenticationError as error:  # it has none to show, or cannot read it
-        raise ClusterError(f"Ray's token is missing: {TOKEN} ({one_line(error).partition('. ')[0]})") from None
+        raise ClusterError(f"Ray's token is missing: {token_advice()} ({one_line(error).partition('. ')[0]})") from None
     address = f"{CLIENT}{taken}" if address.startswith(CLIENT) else address
     for last in (False, True):
         try:
@@ -163,7 +169,7 @@ def _is_ours(address: str) -> bool:
 
 def _refusal(named: str, error: Any, client: bool) -> str:
     if error.code().name in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-        return f"the Ray cluster at {named} wants its token, and got none or another: {TOKEN}"
+        return f"the Ray cluster at {named} wants its token, and got none or another: {token_advice()}"
     if error.code().name == "UNIMPLEMENTED" or "HTTP" in (error.details() or ""):
         other = "10001, with ray:// before the host" if client else "6379, and for ray:// 10001"
         return f"what answers at {named} is another service: the usual port of a Ray cluster is {other}"

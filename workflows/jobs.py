@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mmbsgd._version import __version__
-from workflows.cluster import TOKEN, knock
+from workflows.cluster import knock, token_advice
 from workflows.errors import ClusterError, one_line
 
 SECONDS_TO_ANSWER = 10.0
@@ -200,7 +200,7 @@ class Jobs:
             yield
         except AuthenticationError:
             raise ClusterError(
-                f"the Ray cluster at {self._address} wants its token, and got none or another: {TOKEN}"
+                f"the Ray cluster at {self._address} wants its token, and got none or another: {token_advice()}"
             ) from None
         except (ConnectionError, requests.RequestException, ClientError) as error:
             raise ClusterError(f"the Ray cluster at {self._address} does not answer: {one_line(error)}") from None
