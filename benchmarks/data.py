@@ -8,43 +8,21 @@ come from the system's cache, not from a disk. Seconds are medians, CPU seconds 
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import data_tasks as tasks
-from data_tasks import MB, WIDTH, Raw
-from rich.console import Console
+from data_tasks import MB, WIDTH
+from frame import CORES, Figure, Part, Raw, asked, in_a_process, options, progress, run, show
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent
-CORES = 2
 TEXT_ROWS, OPEN_ROWS, TRAIN_ROWS = 500_000, 1_000_000, 5_000_000
 MEMORY_BYTES = 4e9
 REPEATS, OPENINGS = 3, 5
-STARTED = time.perf_counter()
 
 Method = Callable[[], Raw]
-
-
-def progress(text: str) -> None:
-    print(f"[{time.perf_counter() - STARTED:7.1f} s] {text}", file=sys.stderr, flush=True)
-
-
-def in_a_process(task: Callable[..., Raw], **arguments: Any) -> Raw:
-    command = [sys.executable, tasks.__file__, task.__name__, json.dumps(arguments, default=str)]
-    return dict(json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout))
 
 
 # Parts: each gets a folder, emptied after it, and the share of the full size to take.
@@ -133,34 +111,7 @@ def train_part(folder: Path, scale: float) -> Raw:
     return raw | {"file": file, "preparation": preparation}
 
 
-PARTS: dict[str, Callable[[Path, float], Raw]] = {
-    "libsvm": partial(text_part, kind="libsvm"),
-    "csv": partial(text_part, kind="csv"),
-    "open": open_part,
-    "memory": memory_part,
-    "train": train_part,
-}
-
-
 # The figures.
-
-
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    value: float
-    goal: float | None = None  # None: for information
-    at_least: bool = False
-    unit: str = ""
-
-    @property
-    def verdict(self) -> str:
-        if self.goal is None:
-            return ""
-        return "met" if (self.value >= self.goal if self.at_least else self.value <= self.goal) else "not met"
-
-    def as_dict(self) -> Raw:
-        return vars(self) | {"verdict": self.verdict}
 
 
 def faster(text: str, methods: Raw, slow: str, fast: str = "prepare", goal: float | None = None) -> Iterator[Figure]:
@@ -215,79 +166,35 @@ def train_figures(part: Raw) -> Iterator[Figure]:
     yield Figure(f"{text}: accuracy on the test split", part["accuracy"], unit="%")
 
 
-FIGURES: dict[str, Callable[[Raw], Iterator[Figure]]] = {
-    "libsvm": libsvm_figures,
-    "csv": csv_figures,
-    "open": open_figures,
-    "memory": memory_figures,
-    "train": train_figures,
+PARTS = {
+    "libsvm": Part(partial(text_part, kind="libsvm"), libsvm_figures),
+    "csv": Part(partial(text_part, kind="csv"), csv_figures),
+    "open": Part(open_part, open_figures),
+    "memory": Part(memory_part, memory_figures),
+    "train": Part(train_part, train_figures),
 }
 
 
 # The run.
 
 
-def show(parts: Raw) -> None:
-    readers = Table(
-        "file", "method", "median s", "best s", "CPU s", "MB/s", "peak MB", title=f"{REPEATS} runs in turns"
-    )
-    verdicts = Table("figure", "verdict", "measured", "goal", title="Figures")
-    for part in parts.values():
+def readers(results: Raw) -> Table:
+    table = Table("file", "method", "median s", "best s", "CPU s", "MB/s", "peak MB", title=f"{REPEATS} runs in turns")
+    for part in results.values():
         for name, raw in part.get("methods", {}).items():
             numbers = (f"{raw[key]:.2f}" for key in ("median", "best", "cpu"))
             file = f"{part['file']['kind']}, {part['file']['bytes'] / MB:,.0f} MB"
-            readers.add_row(file, name, *numbers, f"{raw['mb_per_second']:,.0f}", f"{raw['peak_mb']:,.0f}")
-        for raw in part["figures"]:
-            sign, goal, unit = "≥" if raw["at_least"] else "≤", raw["goal"], raw["unit"]
-            wanted = "" if goal is None else f"{sign} {goal:g}{unit}"
-            verdicts.add_row(raw["name"], raw["verdict"], f"{raw['value']:.4g}{unit}", wanted)
-    Console(width=None if sys.stdout.isatty() else 150).print(readers, verdicts)
-
-
-def machine() -> Raw:
-    describe = ["git", "describe", "--always", "--dirty"]
-    commit = subprocess.run(describe, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    libraries = ("mmbsgd", "numpy", "pyarrow", "pandas", "scikit-learn")
-    return {
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in libraries},
-        "commit": commit,
-        "load_average_before": os.getloadavg()[0],
-    }
-
-
-def run(names: list[str], folder: Path | None, file: Path, scale: float) -> None:
-    """Parts that are not measured now stay as they are in the file."""
-    parts: Raw = json.loads(file.read_text()) if file.exists() and scale == 1 else {}
-    for name in names:
-        progress(name)
-        facts = machine()
-        with tempfile.TemporaryDirectory(prefix="mmbsgd-benchmark-", dir=folder) as empty:
-            part = PARTS[name](Path(empty), scale)
-        part["figures"] = [figure.as_dict() for figure in FIGURES[name](part)]
-        parts[name] = part | {"machine": facts | {"load_average_after": os.getloadavg()[0]}}
-        parts = {name: parts[name] for name in PARTS if name in parts}
-        if scale == 1:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(parts, indent=1) + "\n")
-    show(parts)
+            table.add_row(file, name, *numbers, f"{raw['mb_per_second']:,.0f}", f"{raw['peak_mb']:,.0f}")
+    return table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Preparing data beside reading it, in one run on two cores.")
-    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated, of: %(default)s")
-    parser.add_argument("--folder", type=Path, help="where to write what is generated; a disk, not memory")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
+    parser = options("Preparing data beside reading it, in one run on two cores.", PARTS)
     parser.add_argument("--scale", type=float, default=1.0, help=argparse.SUPPRESS)  # a smoke test; nothing is kept
-    arguments = parser.parse_args()
-    names = arguments.only.lower().split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-    run(names, arguments.folder, arguments.out / "data.json", arguments.scale)
+    arguments, names = asked(parser, PARTS)
+    file = arguments.out / "data.json" if arguments.scale == 1 else None
+    results = run(PARTS, names, arguments.scale, file, arguments.folder)
+    show(results, readers(results), width=150)
 
 
 if __name__ == "__main__":

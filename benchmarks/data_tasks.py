@@ -5,7 +5,6 @@ NumPy, pyarrow and so on are imported where they are used: a process's memory sh
 start after the imports.
 """
 
-import json
 import os
 import resource
 import shutil
@@ -161,7 +160,3 @@ def run_train(folder: str) -> Raw:
         "set_mb": sum(record.bytes for record in data.manifest.partitions) / MB,
         "accuracy": 100 * float(np.mean((scores > 0) == codes)),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -12,28 +12,35 @@ Everything runs on at most two cores, in processes of their own; kernels are com
 ADULT and PHISHING come from MMBSGD_DATA, or the folder shared/data beside the checkout, or the network.
 """
 
-import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from itertools import product
 from math import log10, nan
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any, TypeVar
 
 import orchestration_tasks as tasks
-from data import CORES, ROOT, Figure, machine, progress
-from rich.console import Console
-from rich.table import Table
+from frame import (
+    CORES,
+    ROOT,
+    Figure,
+    Part,
+    Raw,
+    add_quick,
+    asked,
+    in_a_folder,
+    options,
+    progress,
+    run,
+    show,
+    two_at_a_time,
+)
 
 from workflows.data import PreparedData
 from workflows.front import hypervolume
@@ -42,9 +49,6 @@ from workflows.study.tuning import looked_at
 
 COSTS, AXES = ("cpu", "work"), ("linear", "log10")
 SAMPLERS = ("random", "auto")
-
-Raw = dict[str, Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,6 @@ class Plan:
 
 
 QUICK = Plan(1, 200, 20, 50, 500, 100, 1, 20, 2, 12, 1_000_000, 1, 25)
-
-
-def in_a_process(task: Callable[..., Raw], **arguments: Any) -> Raw:
-    """Each task gets an empty folder; what a library prints before the result does not matter."""
-    with tempfile.TemporaryDirectory(prefix="mmbsgd-task-") as folder:
-        command = [sys.executable, tasks.__file__, task.__name__, json.dumps(arguments | {"folder": folder})]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def mmbsgd(*words: object) -> Raw:
@@ -129,11 +125,6 @@ def tune(home: Path, data: object, study: str, *words: object) -> Searched:
     return Searched(done["wall"], json.loads(done["output"]), trials, since, until)
 
 
-def two_at_a_time(jobs: Iterable[Callable[[], T]]) -> list[T]:
-    with ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(lambda job: job(), jobs))
-
-
 @dataclass(frozen=True)
 class Box:
     """Where hypervolumes end: the score of the larger class, and the largest cost that any study of the set had."""
@@ -162,9 +153,9 @@ class Box:
 
 def throughput_part(_: Path, plan: Plan) -> Raw:
     methods: dict[str, Callable[..., Raw]] = {
-        "ours": lambda **to: in_a_process(tasks.run_ours, trials=plan.ours, **to),
-        "Tune": lambda **to: in_a_process(tasks.run_tune, trials=plan.tune, as_it_comes=False, **to),
-        "Tune as it comes": lambda **to: in_a_process(tasks.run_tune, trials=plan.tune, as_it_comes=True, **to),
+        "ours": lambda **to: in_a_folder(tasks.run_ours, trials=plan.ours, **to),
+        "Tune": lambda **to: in_a_folder(tasks.run_tune, trials=plan.tune, as_it_comes=False, **to),
+        "Tune as it comes": lambda **to: in_a_folder(tasks.run_tune, trials=plan.tune, as_it_comes=True, **to),
     }
     found: Raw = {kind: {name: [] for name in methods} for kind in ("sleep", "burn")}
     for repeat, kind, name in product(range(plan.repeats), found, methods):
@@ -193,7 +184,7 @@ def scale_part(_: Path, plan: Plan) -> Raw:
 
     def simulate(workers: int, sampler: str, curves: bool, more: int = 0) -> Raw:
         size = {"workers": workers, "trials": plan.simulated + more, "early": plan.early, "late": plan.simulated}
-        raw = in_a_process(tasks.run_simulated, sampler=sampler, curves=curves, **size)
+        raw = in_a_folder(tasks.run_simulated, sampler=sampler, curves=curves, **size)
         progress(f"{workers} workers, {sampler}, curves {curves}: {raw['cpu_ms_per_trial']:.2f} CPU ms per trial")
         return raw
 
@@ -360,59 +351,23 @@ def stopping_figures(part: Raw) -> Iterator[Figure]:
             yield Figure(f"{text}: hypervolume lost, mean ({spread})", 100 * fmean(lost), goal, unit="%")
 
 
-PARTS: dict[str, tuple[Callable[[Path, Plan], Raw], Callable[[Raw], Iterator[Figure]]]] = {
-    "throughput": (throughput_part, throughput_figures),
-    "scale": (scale_part, scale_figures),
-    "adult": (adult_part, adult_figures),
-    "quality": (quality_part, quality_figures),
-    "stopping": (stopping_part, stopping_figures),
+PARTS = {
+    "throughput": Part(throughput_part, throughput_figures),
+    "scale": Part(scale_part, scale_figures),
+    "adult": Part(adult_part, adult_figures),
+    "quality": Part(quality_part, quality_figures),
+    "stopping": Part(stopping_part, stopping_figures),
 }
 
 
-# The run.
-
-
-def show(parts: Raw) -> None:
-    verdicts = Table("figure", "verdict", "measured", "goal", title="Figures")
-    for raw in (raw for part in parts.values() for raw in part["figures"]):
-        sign, goal, unit = "≥" if raw["at_least"] else "≤", raw["goal"], raw["unit"]
-        wanted = "" if goal is None else f"{sign} {goal:g}{unit}"
-        verdicts.add_row(raw["name"], raw["verdict"], f"{raw['value']:.4g}{unit}", wanted)
-    Console(width=None if sys.stdout.isatty() else 170).print(verdicts)
-
-
-def run(names: list[str], folder: Path | None, file: Path, plan: Plan) -> None:
-    """Parts that are not measured now stay as they are in the file."""
-    parts: Raw = json.loads(file.read_text()) if file.exists() else {}
-    for name in names:
-        progress(name)
-        facts = machine()
-        facts["versions"] |= {library: version(library) for library in ("optuna", "ray", "numba")}
-        measure, figures = PARTS[name]
-        with tempfile.TemporaryDirectory(prefix="mmbsgd-benchmark-", dir=folder) as empty:
-            part = measure(Path(empty), plan)
-        part["figures"] = [figure.as_dict() for figure in figures(part)]
-        parts[name] = part | {"machine": facts | {"load_average_after": os.getloadavg()[0]}, "plan": vars(plan)}
-        parts = {name: parts[name] for name in PARTS if name in parts}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(parts, indent=1) + "\n")
-    show({name: parts[name] for name in names})
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description="mmbsgd tune beside Ray Tune and random search, on two cores.")
-    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated, of: %(default)s")
-    parser.add_argument("--quick", action="store_true", help="few of everything: a smoke test, in a file of its own")
-    parser.add_argument("--folder", type=Path, help="where to write what is generated; a disk, not memory")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
-    arguments = parser.parse_args()
-    names = arguments.only.lower().split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    parser = options("mmbsgd tune beside Ray Tune and random search, on two cores.", PARTS)
+    add_quick(parser)
+    arguments, names = asked(parser, PARTS)
     file = arguments.out / f"orchestration{'-quick' if arguments.quick else ''}.json"
-    run(names, arguments.folder, file, QUICK if arguments.quick else Plan())
+    plan = QUICK if arguments.quick else Plan()
+    results = run(PARTS, names, plan, file, arguments.folder, ("optuna", "ray", "numba"))
+    show({name: results[name] for name in names})
 
 
 if __name__ == "__main__":

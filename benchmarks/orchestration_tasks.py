@@ -3,10 +3,8 @@ the same with Ray Tune, and studies on a simulated cluster. Name and arguments (
 result goes to the standard output as JSON.
 """
 
-import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from math import log10
@@ -254,7 +252,3 @@ def run_simulated(workers: int, trials: int, sampler: str, folder: str, early: i
         "cpu_ms_early": backend.cost_around(early),
         "cpu_ms_late": backend.cost_around(late),
     }
-
-
-if __name__ == "__main__":
-    print(json.dumps(globals()[sys.argv[1]](**json.loads(sys.argv[2]))))

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import ROOT, Figure, Raw
+from frame import ROOT, Figure, Raw
 from readme import percent
 from rich.console import Console
 from sklearn.kernel_approximation import Nystroem

@@ -20,9 +20,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from data import ROOT, Figure, Raw, machine, progress
+from frame import ROOT, Figure, Raw, machine, progress, show
 from numpy.typing import NDArray
-from orchestration import show
 from scipy.sparse import csr_matrix
 from scipy.sparse import random as random_sparse
 from sklearn.svm import SVC

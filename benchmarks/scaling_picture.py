@@ -11,15 +11,13 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("svg")
+from frame import ROOT, Raw
 from matplotlib import pyplot as plt
 from readme import figures, put
 
-ROOT = Path(__file__).resolve().parent.parent
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#D55E00", "#E69F00", "#009E73", "#0072B2")
 QUIET = "#777777"
-
-Raw = dict[str, Any]
 
 
 def rows_of(parts: Raw, length: float, backend: str = "actors") -> list[Raw]:

@@ -9,14 +9,12 @@
 Two cores for everything, MLflow's server included. Needs Chromium for the last figure.
 """
 
-import argparse
 import json
 import os
 import shutil
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
@@ -24,8 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 
-from data import CORES, ROOT, Figure, machine, progress
-from orchestration import Raw, mmbsgd, show
+from frame import Figure, Part, Raw, add_quick, asked, options, progress, run, show
+from orchestration import mmbsgd
 
 from workflows.study.snapshot import snapshot
 from workflows.study.tuning import looked_at
@@ -193,36 +191,16 @@ def large_figures(part: Raw) -> Iterator[Figure]:
     yield Figure(f"{text}: all its pictures are drawn after ({times})", opened["complete"], unit=" s")
 
 
-PARTS: dict[str, tuple[Callable[[Path, Plan], Raw], Callable[[Raw], Iterator[Figure]]]] = {
-    "studies": (studies_part, studies_figures),
-    "large": (large_part, large_figures),
-}
+PARTS = {"studies": Part(studies_part, studies_figures), "large": Part(large_part, large_figures)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="MLflow beside no MLflow, on two cores.")
-    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated, of: %(default)s")
-    parser.add_argument("--quick", action="store_true", help="few of everything: a smoke test, in a file of its own")
-    parser.add_argument("--folder", type=Path, help="where to write what is generated; a disk, not memory")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder for the results")
-    arguments = parser.parse_args()
-    plan, names = QUICK if arguments.quick else Plan(), arguments.only.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        parser.error(f"unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    parser = options("MLflow beside no MLflow, on two cores.", PARTS)
+    add_quick(parser)
+    arguments, names = asked(parser, PARTS)
     file = arguments.out / f"tracking{'-quick' if arguments.quick else ''}.json"
-    parts: Raw = json.loads(file.read_text()) if file.exists() else {}
-    for name in names:
-        progress(name)
-        facts = machine()
-        with tempfile.TemporaryDirectory(prefix="mmbsgd-benchmark-", dir=arguments.folder) as empty:
-            part = PARTS[name][0](Path(empty), plan)
-        part["figures"] = [figure.as_dict() for figure in PARTS[name][1](part)]
-        parts[name] = part | {"machine": facts | {"load_average_after": os.getloadavg()[0]}}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(parts, indent=1) + "\n")
-    show({name: parts[name] for name in names})
+    results = run(PARTS, names, QUICK if arguments.quick else Plan(), file, arguments.folder)
+    show({name: results[name] for name in names})
 
 
 if __name__ == "__main__":

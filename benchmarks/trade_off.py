@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from data import ROOT
+from frame import ROOT
 from orchestration import mmbsgd
 
 

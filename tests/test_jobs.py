@@ -70,7 +70,9 @@ def test_what_is_no_address_of_a_cluster(address):
 
 
 def test_no_cluster_is_found(monkeypatch):
-    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # other tests may have some
+    # Others may have some on this machine, running or noted as the latest.
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda temp_dir: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(ClusterError, match="--ray-address HOST:PORT"):
         connect("auto")

@@ -123,3 +123,20 @@ def test_workers_that_start_nowhere_are_a_message(nodes, tmp_path, monkeypatch):
     monkeypatch.setattr(ray_actors, "MOST_FAILED_STARTS", 1)
     with pytest.raises(StudyError, match=r"workers do not start: .*RuntimeError: the disk is on fire"):
         toy_study(tmp_path, NotOn(str(tmp_path), nodes=tuple(nodes)), trials=5)
+
+
+def test_a_study_that_finds_no_place_says_what_it_waits_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_actors, "LONG_START", 0.5)
+    first, said = started(Toy(str(tmp_path)), 2), []
+    second = RayActors(Toy(str(tmp_path)), note=said.append)
+    try:
+        until(lambda: second.wait(0.1) or said, SECONDS_TO_START, "a word")
+        assert said == [
+            "no worker has started yet: if others use the cluster's 2 CPUs, this study begins when some are free"
+        ]
+        first.close()
+        ready(second, 2)
+        assert len(run(second, [spec(0), spec(1)])) == 2
+        assert len(said) == 1
+    finally:
+        second.close()

@@ -13,9 +13,9 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 @pytest.fixture
 def scaling(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import scaling
+    import scaling_simulated
 
-    return scaling
+    return scaling_simulated
 
 
 def row(workers, efficiency, length=1.0):
@@ -35,7 +35,7 @@ def test_a_driver_of_200_trials_a_second_keeps_some_200_workers_busy(scaling):
 def test_simulated_workers_are_busy_and_never_more_than_that(tmp_path, backend):
     size = {"workers": 5, "length": 10.0, "settle": 5, "timed": 20, "call": 0.0005, "nodes": 0.001}
     arguments = json.dumps({"backend": backend, "sampler": "auto", "folder": str(tmp_path)} | size)
-    command = [sys.executable, str(BENCHMARKS / "scaling.py"), "task", "run_simulated", arguments]
+    command = [sys.executable, str(BENCHMARKS / "frame.py"), "scaling_simulated", "run_simulated", arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout.splitlines()[-1])
     assert 0.9 < found["efficiency"] <= 1.0

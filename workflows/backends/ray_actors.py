@@ -31,7 +31,7 @@ LOOK_AROUND = 1.0
 SHORT = 0.25
 """Seconds of a trial below which the next one is queued behind it."""
 LONG_START = 10.0
-"""Seconds after which a worker that has found no place is one that waits for others to make room."""
+"""Seconds after which workers that have found no place may be waiting for others to make room."""
 SILENCE = 20.0
 """Seconds after which a cluster that does not answer counts as lost."""
 MOST_FAILED_STARTS = 3
@@ -224,7 +224,9 @@ class RayActors:
 
     def _wait_for(self, cpus: int, nodes: int) -> None:
         """Says once what a study waits for."""
-        busy = f"others use all {cpus} CPUs of the cluster: this study begins when some are free"
+        busy = (
+            f"no worker has started yet: if others use the cluster's {cpus} CPUs, this study begins when some are free"
+        )
         said = busy if cpus else f"none of the cluster's {nodes} nodes has CPUs: waiting for workers to join"
         if said != self._noted:
             self._noted = said

@@ -26,7 +26,8 @@ Cluster = Annotated[
     str, typer.Option(help="The address of Ray's dashboard, which takes jobs.", envvar="RAY_API_SERVER_ADDRESS")
 ]
 Name = Annotated[
-    str | None, typer.Argument(help="The job, or how its name begins.", show_default="the latest", metavar="[JOB]")
+    str | None,
+    typer.Argument(help="The job, its study, or how its name begins.", show_default="the latest", metavar="[JOB]"),
 ]
 FAILED = 1
 KILLED = 128

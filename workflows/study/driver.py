@@ -117,11 +117,11 @@ class Driver:
             if began is None and self._backend.slots():
                 began = self._backend.now()
             late = began is not None and self._backend.now() - began >= self._timeout
-            wanted = not late and self._fill()
+            wanted, room = (False, False) if late else self._fill()
             self._ledger.flush()
             if not self._running and not wanted:
                 return self.progress
-            for result in self._backend.wait(0.0 if wanted and self._backend.free() > 0 else HEARTBEAT):
+            for result in self._backend.wait(0.0 if room else HEARTBEAT):
                 self._finish(result)
             self.progress.slots = self._backend.slots()
             self._listener(self.progress, None)
@@ -142,12 +142,13 @@ class Driver:
             return False
         return bool(self._queue) or self._proposer.name != "grid"  # of a grid everything was queued
 
-    def _fill(self) -> bool:
-        """Gives the backend what it takes, up to a number; says whether there is more to do."""
-        free = min(self._backend.free(), AT_ONCE)
+    def _fill(self) -> tuple[bool, bool]:
+        """Gives the backend what it takes, up to a number; says whether there is more to do, and room for it."""
+        free = self._backend.free()
+        least = max(free - AT_ONCE, 0)
         while self._wanted():
-            if free <= 0:
-                return True
+            if free <= least:
+                return True, free > 0
             free -= 1
             number, entry = self._ledger.start(self._next())
             self._running[number] = entry
@@ -155,7 +156,7 @@ class Driver:
             assert entry.origin is not None
             spec = self._make_spec(entry.origin, entry.proposal, self._bar)
             self._backend.submit(replace(spec, number=number))
-        return False
+        return False, False
 
     def _next(self) -> Entry:
         for waiting in (self._again, self._queue):
