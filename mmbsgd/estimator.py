@@ -16,7 +16,7 @@ from mmbsgd.maintenance import STRATEGIES
 from mmbsgd.model import BudgetedModel
 from mmbsgd.portions import Portions, Weighted, Whole, scale_gamma
 from mmbsgd.rows import checked, rows_of
-from mmbsgd.training import ENGINES, Trainer, Training, Watch
+from mmbsgd.training import CHUNK, ENGINES, Trainer, Training, Watch
 
 LARGEST_WEIGHT = 1e100
 BIASES = ("calibrated", "optimal", "none")
@@ -116,10 +116,10 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._start(whole, len(labels), unit)
         return self._train(whole)
 
-    def fit_portions(self, portions: Portions, watch: Watch | None = None) -> Self:
+    def fit_portions(self, portions: Portions, watch: Watch | None = None, every: int = CHUNK) -> Self:
         """Trains from scratch on rows that come in portions, for example those of `workflows.data.PreparedData`.
 
-        One portion gives the same bits as `fit` on its rows. `watch` sees the trainer every few thousand steps and
+        One portion gives the same bits as `fit` on its rows. `watch` sees the trainer after `every` steps and
         after every pass of polishing; what it does is not timed, and an exception that it raises ends the training.
         """
         self._validate_params()
@@ -132,7 +132,7 @@ class MultiMergeSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unit = _largest(weights)
             portions = Weighted(portions, (weights[0] / unit, weights[1] / unit))
         self._start(portions, sum(portions.counts), unit)
-        self._trainer.watch = watch
+        self._trainer.watch, self._trainer.every = watch, every
         try:
             return self._train(portions)
         finally:

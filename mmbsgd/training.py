@@ -38,7 +38,7 @@ ENGINES = ("fast", "paper")
 MULTIPLICATIONS_PER_EVALUATION = 16
 """Of polishing, in the time of one kernel evaluation: measured with B = 500 on ADULT, to a factor of two."""
 CHUNK = 8192
-"""Steps between two looks of a watcher."""
+"""Steps between two looks of a watcher, unless it wants others."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,9 @@ class Trainer:
         self.shuffler = np.random.default_rng([seed, 1])  # of portions: rows of a single one keep their own order
         self.bias = 0.0  # in units of beta
         self.watch: Watch | None = None
-        """Called every few thousand steps, and after every pass of polishing, while the clock stands still; an
+        """Called after `every` steps, and after every pass of polishing, while the clock stands still; an
         exception that it raises ends the training."""
+        self.every = CHUNK
         self.polish_passes = 0
         self._polished: Polished | None = None
         self._passes, self._calibration, self._polishing = Stopwatch(), Stopwatch(), Stopwatch()
@@ -165,7 +166,7 @@ class Trainer:
         self._visit(rows, signed_weights, np.empty(0, np.int64))  # compiles, if need be, before the clock runs
         with self._passes:
             order = self.generator.permutation(len(signed_weights))
-        chunk = len(order) if self.watch is None else CHUNK
+        chunk = len(order) if self.watch is None else self.every
         for start in range(0, len(order), max(chunk, 1)):
             with self._passes:
                 self._visit(rows, signed_weights, order[start : start + chunk])

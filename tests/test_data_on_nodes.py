@@ -69,7 +69,7 @@ def size_of(data):
 @contextmanager
 def workers_on(folder, count):
     """Workers that are ready for trials on this data."""
-    backend = RayActors(Workplace.of(PreparedData.open(folder)), workers=count)
+    backend = RayActors(Workplace.of(PreparedData.open(folder), ("train", "validation")), workers=count)
     try:
         until(lambda: backend.wait(0.1) or backend.slots() == count, SECONDS_TO_START, "workers")
         yield backend

@@ -79,6 +79,16 @@ def test_every_command_of_the_page_about_clusters_is_one():
                 _as_tune_reads(context.params["data"], context.args)
 
 
+def test_every_command_about_the_paper_is_one():
+    """They take minutes to hours; tests of the command run the like of them."""
+    lines = [shlex.split(line.split("#")[0]) for line in "".join(blocks("paper")).splitlines()]
+    assert len(lines) >= 3
+    for words in lines:
+        command = typer.main.get_command(app).commands[words[1]]
+        with command.make_context(words[1], words[2:]):
+            pass
+
+
 @pytest.fixture
 def folder(tmp_path):
     """Where a reader stands who has the README's example file."""

@@ -87,7 +87,7 @@ def test_trials_give_the_same_in_process_on_ray_and_through_the_object_store(clu
     distributions = space.distributions(facts_of(space, "demo", data, settings))
     first = [{"C": 10.0, "gamma": 2.0, "budget": 50, "mergees": mergees, "epochs": 1} for mergees in (2, 3, 5)]
     plan = Plan(Limits(trials=8), "random", confirm=1, enqueue=first)
-    place = Workplace.of(data)
+    place = Workplace.of(data, ("train", "validation"))
 
     def numbers(name, make_backend):
         outcome = tune(name, settings, distributions, make_backend, plan=plan, home=tmp_path)
@@ -103,7 +103,8 @@ def test_trials_give_the_same_in_process_on_ray_and_through_the_object_store(clu
     here = numbers("here", lambda: InProcess(place.open()))
     assert len(here[0]) == 8
     assert numbers("ray", lambda: RayActors(place, workers=2)) == here
-    assert numbers("store", lambda: RayActors(Elsewhere(place.folder, place.fingerprint), workers=2)) == here
+    hidden = Elsewhere(place.folder, place.fingerprint, place.splits)
+    assert numbers("store", lambda: RayActors(hidden, workers=2)) == here
 
 
 def test_a_command_on_a_running_cluster_whose_worker_is_killed(cluster, tmp_path):

@@ -14,6 +14,7 @@ from workflows.data.known import KNOWN
 from workflows.errors import StudyError
 from workflows.records import Bar, TrialResult
 from workflows.study.facts import check_splits, default_space, facts_of
+from workflows.study.job import Job
 from workflows.study.settings import Settings, agree, settings_of
 
 OTHERS = {
@@ -22,6 +23,7 @@ OTHERS = {
     "third": "size",
     "folds": 5,
     "repeats": 2,
+    "trace": True,
     "seed": 6,
 }
 
@@ -62,7 +64,7 @@ def test_a_study_begun_with_other_settings_is_refused_by_name(name):
 
 
 def test_every_setting_is_compared_or_has_its_reason_not_to():
-    assert {*OTHERS, "fingerprint", "data", "space"} == set(Settings.__dataclass_fields__)
+    assert {*OTHERS, "fingerprint", "data", "space", "splits"} == set(Settings.__dataclass_fields__)
 
 
 def test_the_same_ranges_by_another_name_are_the_same_but_a_function_is_known_by_its_name_alone():
@@ -83,6 +85,50 @@ def test_other_data_and_other_ranges_are_refused_in_words():
         agree(ledger, replace(SETTINGS, fingerprint="bad"), wider, "one")
     with pytest.raises(StudyError, match="other ranges"):
         agree(ledger, SETTINGS, SPACE | {"engine": CategoricalDistribution(["paper"])}, "one")
+
+
+def test_other_splits_are_refused_in_words():
+    ledger = ledger_of(InMemoryStorage())
+    agree(ledger, SETTINGS, SPACE, "one")
+    with pytest.raises(StudyError, match="begun otherwise: with other splits to train and score on; ask"):
+        agree(ledger, replace(SETTINGS, splits="train+validation:test"), SPACE, "one")
+
+
+def test_a_study_from_before_there_were_splits_and_traces_goes_on():
+    ledger = ledger_of(InMemoryStorage())
+    agree(ledger, SETTINGS, SPACE, "one")
+    kept = {name: value for name, value in ledger.notes()["settings"].items() if name not in ("splits", "trace")}
+    ledger.note("settings", kept)
+    agree(ledger, SETTINGS, SPACE, "one")
+    with pytest.raises(StudyError, match="other splits"):
+        agree(ledger, replace(SETTINGS, splits="train:test"), SPACE, "one")
+
+
+@pytest.mark.parametrize(
+    ("splits", "rounds", "said"),
+    [
+        ("", ((("train",), ("validation",)),), "on validation rows"),
+        ("train+validation:test", ((("train", "validation"), ("test",)),), "on test rows"),
+        (
+            "fold-0:fold-1,fold-1:fold-0",
+            ((("fold-0",), ("fold-1",)), (("fold-1",), ("fold-0",))),
+            "on fold-1 and fold-0 rows",
+        ),
+    ],
+)
+def test_splits_say_what_is_trained_on_and_what_is_scored_on(splits, rounds, said):
+    settings = replace(SETTINGS, splits=splits)
+    assert settings.rounds_of_splits == rounds
+    assert settings.scored_on == said
+    assert settings.read == {name for each in rounds for side in each for name in side}
+
+
+@pytest.mark.parametrize("splits", ["train", "train:", ":test", "train:test,", "train:validation:test", "a b:c"])
+def test_splits_that_make_no_sense_are_refused(splits):
+    with pytest.raises(StudyError, match="write 'train"):
+        Job("demo", splits=splits)
+    with pytest.raises(StudyError, match="no folds beside it"):
+        Job("demo", splits="train:test", folds=2)
 
 
 def test_a_study_of_somebody_else_is_refused():

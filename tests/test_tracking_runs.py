@@ -140,6 +140,7 @@ def test_the_parent_run_is_the_study():
         "search_space": "toy",
         "objectives": "accuracy, work",
         "folds": "0",
+        "scored": "on validation rows",
         "repeats": "1",
         "seed": "3",
         **{f"space.{name}": str(spread) for name, spread in seen.space.items()},

@@ -276,7 +276,7 @@ def test_a_hopeless_trial_stops_and_reports_what_it_measured(data):
     assert result.score == result.curve[0].score
     assert result.costs["work"] == result.curve[0].cost < 0.3 * full.costs["work"]
     assert result.counters["steps"] == round(result.curve[0].share * data.split("train").rows)
-    assert set(result.counters) == set(full.counters) - {"latency"}
+    assert set(result.counters) == set(full.counters) - {"latency", "bytes", "score_without_bias"}
     assert f"after {result.curve[0].share:.0%}" in result.reason
 
 
@@ -390,3 +390,40 @@ def test_a_result_survives_being_written_down(data, bar):
     result = run_trial(replace(SPEC, bar=bar), data)
     assert TrialResult.from_dict(result.as_dict()) == result
     assert TrialResult.from_dict(result.as_dict() | {"of a later version": 1}) == result
+
+
+def test_a_seed_among_the_parameters_is_the_trials_seed(data):
+    mine = run_trial(replace(SPEC, parameters=PARAMETERS | {"seed": 11}), data)
+    assert mine.model == run_trial(replace(SPEC, seed=11), data).model
+    assert mine.model != run_trial(SPEC, data).model
+
+
+def test_a_parameter_without_a_value_is_as_if_it_were_not_there(data):
+    mine = run_trial(replace(SPEC, parameters=PARAMETERS | {"epochs": None, "method": None}), data)
+    assert measured(mine) == measured(run_trial(SPEC, data))
+
+
+def test_the_score_without_the_bias_is_that_of_a_model_that_has_none(data):
+    mine = run_trial(SPEC, data)
+    bare = run_trial(replace(SPEC, parameters=PARAMETERS | {"bias": "none"}), data)
+    assert mine.counters["score_without_bias"] == bare.score == bare.counters["score_without_bias"]
+
+
+def test_a_trace_follows_the_theorem_to_the_end_and_changes_nothing(data):
+    plain, traced = run_trial(SPEC, data), run_trial(replace(SPEC, trace=True), data)
+    assert measured(replace(traced, trace=())) == measured(plain)
+    assert plain.trace == ()
+    steps = [step.steps for step in traced.trace]
+    assert steps == sorted(set(steps))
+    assert steps[-1] <= traced.counters["steps"] <= 1.2 * steps[-1] + 128
+    errors = [step.mean_gradient_error for step in traced.trace]
+    assert errors[-1] == pytest.approx(traced.counters["mean_gradient_error"], rel=0.5)
+    assert TrialResult.from_dict(traced.as_dict()) == traced
+
+
+def test_rows_to_be_scored_on_may_be_the_test_rows(data):
+    folds = ((("train", "validation"), ("test",)),)
+    result = run_trial(replace(SPEC, folds=folds), data)
+    estimator = trained(data, _seed(SPEC.seed, 0), ("train", "validation"))
+    scores, codes = data.split("test").decide(estimator.model_)
+    assert result.score == np.mean((scores > 0) == codes)

@@ -41,7 +41,7 @@ def bytes_of(data, *splits):
 def test_trials_get_what_they_read_and_no_more(data, copied, monkeypatch):
     read = bytes_of(data, "train", "validation")
     cluster(monkeypatch, (0.0, 1.0), (4.0, float(read)))  # no worker will be on the first
-    shared = Workplace.of(data).share()
+    shared = Workplace.of(data, ("train", "validation")).share()
     assert sum(part.nbytes for part in copied) == read
     assert set(shared.parts) == {record.file for record in data.manifest.partitions if record.split != "test"}
 
@@ -50,5 +50,5 @@ def test_what_the_smallest_node_cannot_hold_is_refused_before_anything_is_copied
     read = bytes_of(data, "train", "validation")
     cluster(monkeypatch, (4.0, 1e9), (1.0, read - 1.0))
     with pytest.raises(StudyError, match=r"a copy does not fit.* node 10\.0\.0\.2 .*--object-store-memory"):
-        Workplace.of(data).share()
+        Workplace.of(data, ("train", "validation")).share()
     assert not copied

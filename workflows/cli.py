@@ -16,6 +16,7 @@ from workflows.commands.console import console
 from workflows.commands.export import export
 from workflows.commands.front import front
 from workflows.commands.predict import predict
+from workflows.commands.reproduce import reproduce
 from workflows.commands.spaces import spaces
 from workflows.commands.submit import status, stop, submit
 from workflows.commands.sync import sync
@@ -87,6 +88,11 @@ app.command(
 app.command(
     epilog="Examples:\n\n  mmbsgd spaces\n\n  mmbsgd spaces paper-grid\n\n  mmbsgd spaces default --toml > mine.toml"
 )(spaces)
+
+app.command(
+    epilog="Examples:\n\n  mmbsgd reproduce all --quick\n\n  mmbsgd reproduce pareto --data ~/libsvm\n\n"
+    "  mmbsgd reproduce peers --set adult --ray-address 10.0.0.1:6379\n\nThe same command again goes on."
+)(reproduce)
 
 
 def main() -> None:

@@ -13,6 +13,10 @@ class StudyError(MmbsgdError):
     """A study cannot start or go on."""
 
 
+class BegunOtherwise(StudyError):
+    """A study of that name was begun with other settings."""
+
+
 class ClusterError(MmbsgdError):
     """No Ray cluster to work on."""
 

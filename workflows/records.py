@@ -38,6 +38,8 @@ class TrialSpec:
     """Pairs of splits: those to train on, and those to score on."""
     bar: Bar | None = None
     """None: never stopped early."""
+    trace: bool = False
+    """Whether the theorem's terms are kept along the way."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,16 @@ class Point:
     share: float
     cost: float
     score: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """The terms of Theorem 1 after so many steps."""
+
+    steps: int
+    mean_gradient_error: float
+    largest_gradient_error: float
+    bound: float
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,8 @@ class TrialResult:
     """Looks while it was trained, and its end: what early stopping learns from."""
     epochs: tuple[Point, ...] = ()
     """After every epoch; all but the last are scored on some of the rows."""
+    trace: tuple[Step, ...] = ()
+    """Every few thousand steps, where the trial was asked for it."""
     reason: str = ""
     """Why it was stopped or failed."""
     model: str = ""
@@ -79,6 +93,7 @@ class TrialResult:
         known = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         for name in ("curve", "epochs"):
             known[name] = tuple(Point(**point) for point in content.get(name, ()))
+        known["trace"] = tuple(Step(**step) for step in content.get("trace", ()))
         return cls(**known)
 
 

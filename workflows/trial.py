@@ -1,5 +1,8 @@
 """One trial: train on some splits, score on others, count what it cost. A pure function of its spec and the data.
 
+Its parameters are the solver's, and two more where a study says so: `seed`, for runs of the same parameters that are
+trials of their own, and `method`, for a peer that is trained instead (see `peers`).
+
 After every epoch its clock stands still and a small probe of the data tells how good it would be if it ended now. One
 that will cost more than a second is looked at more often, and stops when it can only end dominated.
 """
@@ -23,9 +26,10 @@ from numpy.typing import NDArray
 from mmbsgd import BudgetedModel, MultiMergeSVC, Training
 from mmbsgd.bias import calibrated_bias
 from mmbsgd.estimator import POLISH
-from mmbsgd.training import Trainer
+from mmbsgd.training import CHUNK, Trainer
+from workflows import peers
 from workflows.data import PreparedData
-from workflows.records import Bar, Metric, Point, TrialResult, TrialSpec
+from workflows.records import Bar, Metric, Point, Step, TrialResult, TrialSpec
 from workflows.stopping import SHARES, hopeless
 
 PROBE_ROWS = 2048
@@ -34,10 +38,17 @@ EPOCH_ROWS = 1024
 LARGEST_SHARE_OF_LOOKS = 0.05
 """Of the kernel evaluations of the training so far, for looking at it."""
 
+OURS = "mmbsgd"
+"""The method of trials that name none."""
+
+TRACE_EVERY = 128
+"""Steps between two looks of a trial that keeps a trace; of these it keeps one in every tenth more."""
+
 Run = Callable[[TrialSpec], TrialResult]
 
 
 def run_trial(spec: TrialSpec, data: PreparedData) -> TrialResult:
+    spec = replace(spec, parameters={name: value for name, value in spec.parameters.items() if value is not None})
     runs: list[_Trained] = []
     watcher = _Watcher(spec, data)
     for repeat, fold in product(range(spec.repeats), spec.folds):
@@ -53,10 +64,11 @@ def run_trial(spec: TrialSpec, data: PreparedData) -> TrialResult:
         "complete",
         score=statistics.fmean(scores),
         spread=statistics.pstdev(scores) if len(scores) > 1 and all(map(math.isfinite, scores)) else 0.0,
-        costs=_means([costs_of(run.training) for run in runs]),
+        costs=_means([run.costs for run in runs]),
         counters=_means([run.counters for run in runs]),
         curve=watcher.curve(runs[0]),
         epochs=watcher.epochs(runs[0]),
+        trace=watcher.trace,
         model=xxhash.xxh3_64_hexdigest(b"".join(run.model for run in runs)),
     )
 
@@ -103,7 +115,7 @@ def score_of(metric: Metric, scores: NDArray[np.float64], codes: NDArray[np.int8
 @dataclass(frozen=True)
 class _Trained:
     score: float
-    training: Training
+    costs: dict[str, float]
     counters: dict[str, float]
     model: bytes
 
@@ -119,15 +131,36 @@ def _train(
     fold: tuple[Sequence[str], Sequence[str]],
     watcher: "_Watcher | None",
 ) -> _Trained:
-    estimator = MultiMergeSVC(**spec.parameters, random_state=_seed(spec.seed, repeat))
-    estimator.fit_portions(data.split(*fold[0]), watch=watcher)
-    began = time.thread_time()
-    scores, codes = data.split(*fold[1]).decide(estimator.model_)
-    latency = (time.thread_time() - began) / len(scores)
+    parameters = dict(spec.parameters)
+    method, seed = parameters.pop("method", OURS), _seed(parameters.pop("seed", spec.seed), repeat)
+    if method != OURS:
+        return _train_peer(peers.fit(method, parameters, data, tuple(fold[0]), seed), spec, data, fold[1])
+    estimator = MultiMergeSVC(**parameters, random_state=seed)
+    estimator.fit_portions(data.split(*fold[0]), watch=watcher, every=TRACE_EVERY if spec.trace else CHUNK)
     training, model = estimator.training_, estimator.model_
-    counters = _counters(training) | {"latency": latency}
+    scores, codes, latency = _decided(model, data, fold[1])
     numbers = model.support_vectors.tobytes() + model.coefficients.tobytes() + np.float64(model.bias).tobytes()
-    return _Trained(score_of(spec.metric, scores, codes), training, counters, numbers)
+    counters = _counters(training) | {"latency": latency, "bytes": float(len(numbers))}
+    if spec.metric == "accuracy":  # as the paper's code scores, which has no bias
+        counters["score_without_bias"] = float(np.mean((scores > model.bias) == codes))
+    return _Trained(score_of(spec.metric, scores, codes), costs_of(training), counters, numbers)
+
+
+def _train_peer(fitted: peers.Fitted, spec: TrialSpec, data: PreparedData, scored_on: Sequence[str]) -> _Trained:
+    scores, codes, latency = _decided(fitted, data, scored_on)
+    size, saved = float(fitted.support_vectors), fitted.saved
+    counters = {"latency": latency, "bytes": float(len(saved)), "support_vectors": size, "size": size}
+    costs = {"cpu": fitted.cpu_seconds, "wall": fitted.seconds, "work": 0.0}
+    return _Trained(score_of(spec.metric, scores, codes), costs, counters, saved)
+
+
+def _decided(
+    model: Any, data: PreparedData, splits: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.int8], float]:
+    """Its scores, the classes, and the seconds that a row took."""
+    began = time.thread_time()
+    scores, codes = data.split(*splits).decide(model)
+    return scores, codes, (time.thread_time() - began) / len(scores)
 
 
 class _Watcher:
@@ -143,8 +176,12 @@ class _Watcher:
         self._next = self._looks = 0
         self._polished = spec.parameters.get("polish", POLISH) > 0
         self._last: Training | None = None
+        self._steps, self._next_step = list[Step](), 1
 
     def __call__(self, trainer: Trainer) -> None:
+        if self._spec.trace and trainer.steps >= self._next_step:
+            self._next_step = math.ceil(1.1 * trainer.steps)
+            self._steps.append(_step(trainer.report()))
         if trainer.steps >= self._total:
             return  # it is scored for real now
         if trainer.steps % self._rows == 0:
@@ -165,6 +202,10 @@ class _Watcher:
 
     def epochs(self, run: _Trained) -> tuple[Point, ...]:
         return (*self._epochs, self._end(run))
+
+    @property
+    def trace(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
 
     def result(self) -> TrialResult:
         training, last = self._last, self._points[-1]
@@ -197,7 +238,7 @@ class _Watcher:
         return Point(trainer.steps / self._total, costs_of(training)[self._spec.cost], score)
 
     def _end(self, run: _Trained) -> Point:
-        return Point(1.0, costs_of(run.training)[self._spec.cost], run.score)
+        return Point(1.0, run.costs[self._spec.cost], run.score)
 
     def _score(self, model: BudgetedModel, rows: int) -> float:
         bias = 0.0
@@ -219,6 +260,10 @@ def _probe(data: PreparedData, splits: tuple[str, ...]) -> tuple[Any, NDArray[np
 
 def _seed(seed: int, repeat: int) -> int:
     return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0] >> 1)
+
+
+def _step(training: Training) -> Step:
+    return Step(training.steps, training.mean_gradient_error, training.largest_gradient_error, training.theorem_bound)
 
 
 def _counters(training: Training) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """What a worker needs to run trials: the data, opened once, and warm kernels."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,9 +16,6 @@ from workflows.data.places import Place
 from workflows.errors import DataError, StudyError
 from workflows.trial import Run, run_trial
 
-TEST = "test"
-"""The split that no trial sees."""
-
 
 def warm_up() -> None:
     """Compiles the kernels, or loads them from the disk, before anything is timed."""
@@ -31,10 +29,12 @@ class Workplace:
 
     folder: Place
     fingerprint: str
+    splits: frozenset[str]
+    """Those that trials see; no others travel."""
 
     @classmethod
-    def of(cls, data: PreparedData) -> "Workplace":
-        return cls(data.folder, data.manifest.fingerprint)
+    def of(cls, data: PreparedData, splits: Iterable[str]) -> "Workplace":
+        return cls(data.folder, data.manifest.fingerprint, frozenset(splits))
 
     def open(self) -> Run | None:
         if not self.folder.local:
@@ -50,7 +50,7 @@ class Workplace:
         import ray
 
         data = PreparedData.open(self.folder)
-        records = [record for record in data.manifest.partitions if record.split != TEST]
+        records = [record for record in data.manifest.partitions if record.split in self.splits]
         self._check_room(sum(record.bytes for record in records), ray.nodes())
         parts = {
             record.file: ray.put(np.frombuffer(data.folder.child(record.file).buffer(), np.uint8)) for record in records

@@ -40,6 +40,25 @@ def tracking_uri(default: str) -> Any:
     )
 
 
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Trials at the same time; 0: in this process, without Ray.", min=0, show_default="all CPUs"),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        help="A Ray cluster: 'auto', HOST:PORT, ray://HOST:PORT.",
+        envvar="RAY_ADDRESS",
+        show_default="one on this machine",
+    ),
+]
+NewStorage = Annotated[
+    str | None, storage_option("sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.")
+]
+NewTracking = Annotated[str | None, tracking_uri("a database in --home")]
+"""Of studies that may be begun."""
+
+
 def where_options(home: Path, storage: str | None = None) -> str:
     """The options that lead to a study, as far as the environment does not."""
     words = [] if str(home) == os.environ.get(HOME_VARIABLE, str(HOME)) else ["--home", str(home)]

@@ -14,11 +14,13 @@ from mmbsgd.errors import MmbsgdError
 from workflows.commands.console import (
     HOME,
     Home,
+    NewStorage,
+    NewTracking,
+    RayAddress,
+    Workers,
     console,
     progress,
     say_next,
-    storage_option,
-    tracking_uri,
     where_options,
 )
 from workflows.data.sources import DEMO_ROWS
@@ -76,26 +78,14 @@ def tune(
     seed: Annotated[
         int, typer.Option(help="The same seed gives the same trials, where the cost is counted work.", min=0)
     ] = 0,
-    workers: Annotated[
-        int | None,
-        typer.Option(help="Trials at the same time; 0: in this process, without Ray.", min=0, show_default="all CPUs"),
-    ] = None,
+    workers: Workers = None,
     cpus: Annotated[int, typer.Option("--cpus-per-trial", help="CPUs and threads of each worker.", min=1)] = 1,
     trial_timeout: Annotated[
         float | None, typer.Option(help="A trial that takes more seconds is ended and tried again.", min=0)
     ] = None,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            help="A Ray cluster: 'auto', HOST:PORT, ray://HOST:PORT.",
-            envvar="RAY_ADDRESS",
-            show_default="one on this machine",
-        ),
-    ] = None,
-    storage: Annotated[
-        str | None, storage_option("sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE.")
-    ] = None,
-    mlflow: Annotated[str | None, tracking_uri("a database in --home")] = None,
+    ray_address: RayAddress = None,
+    storage: NewStorage = None,
+    mlflow: NewTracking = None,
     tracking: Annotated[bool, typer.Option("--tracking/--no-tracking", help="Write the study to MLflow.")] = True,
     label: Annotated[str | None, typer.Option(help="The label column, if DATA is a table not yet prepared.")] = None,
     rows: Annotated[int, typer.Option(help="How many rows of demo data.", min=10)] = DEMO_ROWS,

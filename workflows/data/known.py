@@ -101,12 +101,20 @@ def known_set(name: str) -> KnownSet:
 
 
 def request(
-    known: KnownSet, out: str, downloads: Path, report: Progress, *, collection: str = COLLECTION, **options: object
+    known: KnownSet,
+    out: str,
+    downloads: Path,
+    report: Progress,
+    *,
+    collection: str = COLLECTION,
+    folder: Path | None = None,
+    **options: object,
 ) -> Request:
-    """How to prepare the set; its files are found or fetched first."""
+    """How to prepare the set; its files are found or fetched first. folder: where they may be; None: as the
+    environment says."""
     names = [known.train] + ([known.test] if known.test else [])
     files = [
-        str(_find(name) or _fetch(f"{collection}/{remote}", downloads, name, report))
+        str(_find(name, folder) or _fetch(f"{collection}/{remote}", downloads, name, report))
         for name, remote in zip(names, known.remote, strict=True)
     ]
     return Request(
@@ -118,10 +126,10 @@ def request(
     )
 
 
-def _find(name: str) -> Path | None:
-    folder = os.environ.get(FOLDER_VARIABLE)
+def _find(name: str, given: Path | None) -> Path | None:
+    folder = given or os.environ.get(FOLDER_VARIABLE)
     if folder and not Path(folder).is_dir():
-        raise DataError(f"{FOLDER_VARIABLE} is {folder}, which is not a folder")
+        raise DataError(f"{'--data' if given else FOLDER_VARIABLE} is {folder}, which is not a folder")
     candidates = [Path(folder) / f"{name}{suffix}" for suffix in _SUFFIXES] if folder else []
     return next((path for path in candidates if path.is_file()), None)
 

@@ -146,3 +146,5 @@ class Picture:
     reading: str
     """How to read it, in a sentence."""
     panels: tuple[Panel, ...]
+    columns: int = 2
+    """Panels side by side, on paper."""

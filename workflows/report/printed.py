@@ -52,7 +52,7 @@ def _figure(picture: Picture, titled: bool) -> Figure:
     rows = _rows(picture)
     heights = [max(panel.height for panel in row) if any(not panel.note for panel in row) else 130 for row in rows]
     figure = Figure(figsize=(_WIDTH, sum(heights) / _PIXELS), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
-    grid = figure.add_gridspec(len(rows), 2, height_ratios=heights)
+    grid = figure.add_gridspec(len(rows), picture.columns, height_ratios=heights)
     for place, row in enumerate(rows):
         for column, panel in enumerate(row):
             axes = figure.add_subplot(grid[place, :] if panel.wide else grid[place, column])
@@ -67,7 +67,7 @@ def _figure(picture: Picture, titled: bool) -> Figure:
 def _rows(picture: Picture) -> list[list[Panel]]:
     rows: list[list[Panel]] = []
     for panel in picture.panels:
-        if rows and not panel.wide and len(rows[-1]) == 1 and not rows[-1][0].wide:
+        if rows and not panel.wide and len(rows[-1]) < picture.columns and not rows[-1][0].wide:
             rows[-1].append(panel)
         else:
             rows.append([panel])

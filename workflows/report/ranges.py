@@ -42,6 +42,9 @@ def extent(panel: Panel) -> tuple[list[float], list[float]]:
         if isinstance(mark, Points | Line):
             x += mark.x
             y += mark.y
+            if isinstance(mark, Points):
+                x += _ends(mark.x, mark.error_x)
+                y += _ends(mark.y, mark.error_y)
         elif isinstance(mark, Label):
             x.append(mark.x)
             y.append(mark.y)
@@ -56,6 +59,12 @@ def extent(panel: Panel) -> tuple[list[float], list[float]]:
     return [value for value in x if math.isfinite(value)], [value for value in y if math.isfinite(value)]
 
 
+def _ends(positions: Sequence[float], errors: Sequence[tuple[float, float]]) -> list[float]:
+    """Of error bars."""
+    bars = list(zip(positions, errors, strict=False))
+    return [at - down for at, (down, _) in bars] + [at + up for at, (_, up) in bars]
+
+
 def shown(axis: Axis, positions: Sequence[float]) -> tuple[float, float]:
     """Its range; without one, everything and a little more."""
     if axis.range is not None:
@@ -64,7 +73,8 @@ def shown(axis: Axis, positions: Sequence[float]) -> tuple[float, float]:
         return -0.6, len(axis.names) - 0.4
     if not positions:
         return (1.0, 10.0) if axis.log else (0.0, 1.0)
-    return padded(min(positions), max(positions), 0.05, 0.05, log=axis.log)
+    inside = [value for value in positions if value > 0] if axis.log else positions
+    return padded(min(inside), max(inside), 0.05, 0.05, log=axis.log)
 
 
 def log_ticks(axis: Axis, low: float, high: float) -> tuple[list[float], list[str]]:

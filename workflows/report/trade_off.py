@@ -38,8 +38,7 @@ def cost_axis(settings: Settings, shown: tuple[float, float] | None = None) -> A
 
 
 def score_axis(settings: Settings, shown: tuple[float, float] | None = None) -> Axis:
-    where = f", mean of {settings.folds} folds" if settings.folds else " on validation rows"
-    return Axis(settings.metric + where, "percent", range=shown)
+    return Axis(f"{settings.metric}{',' if settings.folds else ''} {settings.scored_on}", "percent", range=shown)
 
 
 def score_range(snapshot: Snapshot) -> tuple[float, float]:

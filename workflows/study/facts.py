@@ -36,14 +36,14 @@ def facts_of(space: Space, name: str, data: PreparedData, settings: Settings) ->
 
 def reference_of(settings: Settings) -> float | None:
     """The exact SVM's score, where it is known."""
-    return exact_accuracy(settings.fingerprint) if settings.metric == "accuracy" and not settings.folds else None
+    usual = settings.metric == "accuracy" and not (settings.folds or settings.splits)
+    return exact_accuracy(settings.fingerprint) if usual else None
 
 
 def check_splits(name: str, data: PreparedData, settings: Settings) -> None:
     """Says what is missing before anything is started."""
     known = data.manifest.splits
-    needed = {split for pair in settings.rounds_of_splits for splits in pair for split in splits}
-    if missing := sorted(needed - set(known)):
+    if missing := sorted(settings.read - set(known)):
         how = f"--folds {settings.folds}" if settings.folds else "--validation-size"
         raise StudyError(
             f"{name} has no {', '.join(missing)} to score on; it has: {', '.join(known)}. Prepare it with {how}"

@@ -1,6 +1,7 @@
 """The main job in one record: which data, which space, on which machines, for how long. What `mmbsgd tune` runs."""
 
 import os
+import re
 import shlex
 import signal
 import threading
@@ -8,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
+
+from optuna.distributions import BaseDistribution
 
 from search_spaces import Space, load
 from workflows.backends import Backend
@@ -32,6 +35,7 @@ from workflows.tracking.background import Background
 HOME = Path("mmbsgd-home")
 TRIALS = 100
 """Where nothing else limits the study."""
+_ROUND = re.compile(r"[\w-]+(\+[\w-]+)*:[\w-]+(\+[\w-]+)*")
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,9 @@ class Job:
 
     data: str
     """A prepared folder, a file that `prepare` reads, a known set or 'demo'."""
-    space: str | Space | Define | None = None
-    """A space or its name, or a function that asks an Optuna trial for values; None: the data's own, or 'default'."""
+    space: str | Space | Distributions | Define | None = None
+    """A space or its name, Optuna's distributions by parameter, or a function that asks an Optuna trial for values;
+    None: the data's own, or 'default'."""
     study: str | None = None
     """None: named after the data and the space."""
     trials: int | None = None
@@ -51,6 +56,10 @@ class Job:
     cost: Cost = "cpu"
     third: Third = "none"
     folds: int = 0
+    splits: str = ""
+    """Which splits to train on and which to score on, as in 'train+validation:test'; see `Settings`."""
+    trace: bool = False
+    """Keep the theorem's terms along every training."""
     repeats: int = 1
     sampler: Sampler = "auto"
     enqueue: Sequence[Mapping[str, Any]] = ()
@@ -91,8 +100,11 @@ class Job:
         ):
             if number is not None and number < least:
                 raise StudyError(f"{name}={number} must be at least {least}")
-        if not (self.space is None or isinstance(self.space, str | Space) or callable(self.space)):
+        given = isinstance(self.space, dict) and all(isinstance(one, BaseDistribution) for one in self.space.values())
+        if not (self.space is None or given or isinstance(self.space, str | Space) or callable(self.space)):
             raise StudyError(f"space={self.space!r} is neither a space nor the name of one nor a function")
+        if self.splits and (self.folds or not all(map(_ROUND.fullmatch, self.splits.split(",")))):
+            raise StudyError(f"splits={self.splits!r}: write 'train+validation:test', and no folds beside it")
         address(self.tracking_uri, self.home)  # says what is wrong with it before anything begins
         if self.folds < 0 or self.folds == 1:
             raise StudyError(f"--folds {self.folds}: take 2 or more, or leave it out for a validation split")
@@ -113,6 +125,7 @@ class Job:
         facts |= {} if self.workers is None else {"workers": str(self.workers)}
         facts |= {LABEL: self.label} if self.label else {}
         facts |= {ROWS: str(self.rows)} if self.data == DEMO else {}
+        facts |= {TRACKING: address(self.tracking_uri, self.home).shown} if self.tracking_uri else {}
         facts |= {PLACE: os.path.abspath(self.data)} if self.data != DEMO and os.path.exists(self.data) else {}
         return environment() | facts
 
@@ -151,7 +164,7 @@ class Ready:
 
         def backend() -> Backend:
             begin()
-            return _backend(job, self.data, watcher.note)
+            return _backend(job, self.data, self.settings.read, watcher.note)
 
         return tune(
             self.study,
@@ -174,7 +187,7 @@ def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready
     data = open_data(job.data, job.home, report, label=job.label, rows=job.rows, folds=job.folds)
     usual = default_space(job.data)
     space = load(job.space or usual) if job.space is None or isinstance(job.space, str) else job.space
-    named = space.name if isinstance(space, Space) else getattr(space, "__name__", "function")
+    named = space.name if isinstance(space, Space) else getattr(space, "__name__", "given")
     settings = Settings(
         data=job.data,
         fingerprint=data.manifest.fingerprint,
@@ -185,6 +198,8 @@ def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready
         folds=job.folds,
         repeats=job.repeats,
         seed=job.seed,
+        splits=job.splits,
+        trace=job.trace,
     )
     check_splits(job.data, data, settings)
     searched = space.distributions(facts_of(space, job.data, data, settings)) if isinstance(space, Space) else space
@@ -192,10 +207,11 @@ def ready(job: Job, report: Progress = lambda stage, done, total: None) -> Ready
     return Ready(job, study, settings, data, searched)
 
 
-def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backend:
+def _backend(job: Job, data: PreparedData, read: frozenset[str], note: Callable[[str], None]) -> Backend:
+    """read: the splits that trials see."""
     from workflows.workplace import Workplace
 
-    workplace = Workplace.of(data)
+    workplace = Workplace.of(data, read)
     if job.workers == 0:
         from workflows.backends.in_process import InProcess
 
@@ -204,19 +220,26 @@ def _backend(job: Job, data: PreparedData, note: Callable[[str], None]) -> Backe
         if trial is None:
             raise StudyError(f"--workers 0 needs data on this machine, not in {data.folder.name}")
         return InProcess(trial)
-    from workflows.cluster import connect
-
     note("starting Ray on this machine" if job.ray_address is None else f"joining the Ray cluster at {job.ray_address}")
-    asked_to_end = signal.getsignal(signal.SIGTERM)
-    joined = connect(job.ray_address, (job.workers or max(cores() // job.cpus, 1)) * job.cpus)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, asked_to_end)  # Ray puts its own in the place of ours
+    joined = join_ray(job.ray_address, job.workers, job.cpus)
     from workflows.backends.ray_actors import RayActors  # now that Ray may be imported
 
     note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
     return RayActors(
         workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout, leave=joined, note=note
     )
+
+
+def join_ray(address: str | None, workers: int | None = None, cpus: int = 1) -> bool:
+    """Joins the cluster, or starts Ray on this machine with room for so many workers; False if it is there already. Who
+    does so before several studies keeps it for all of them."""
+    from workflows.cluster import connect
+
+    asked_to_end = signal.getsignal(signal.SIGTERM)
+    joined = connect(address, (workers or max(cores() // cpus, 1)) * cpus)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, asked_to_end)  # Ray puts its own in the place of ours
+    return joined
 
 
 def study_name(data: str, space: str | None) -> str:

@@ -58,7 +58,7 @@ class Proposal:
     def key(self) -> str:
         """The same for the same parameters."""
         values = self.parameters.items()
-        return repr(sorted((name, value if isinstance(value, str) else float(value)) for name, value in values))
+        return repr(sorted((name, float(value) if isinstance(value, int | float) else value) for name, value in values))
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any], distributions: Mapping[str, BaseDistribution]) -> "Proposal":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from optuna.distributions import BaseDistribution, distribution_to_json, json_to_distribution
 
-from workflows.errors import StudyError
+from workflows.errors import BegunOtherwise, StudyError
 from workflows.records import Bar, Cost, Metric, Third, TrialResult, TrialSpec
 from workflows.study.ledger import Ledger
 from workflows.study.proposer import Proposal
@@ -29,6 +29,11 @@ class Settings:
     folds: int = 0
     repeats: int = 1
     seed: int = 0
+    splits: str = ""
+    """Which splits are trained on and which are scored on, as in 'train+validation:test'; several rounds are separated
+    by commas. Empty: 'train:validation', or every fold in turn."""
+    trace: bool = False
+    """Whether trials keep the theorem's terms along the way."""
 
     def objectives(self, result: TrialResult) -> tuple[float, ...]:
         """Score, cost and what else is asked for."""
@@ -60,6 +65,7 @@ class Settings:
             repeats=self.repeats,
             folds=self.rounds_of_splits,
             bar=bar,
+            trace=self.trace,
         )
 
     def seed_of(self, origin: int, run: int) -> int:
@@ -68,10 +74,25 @@ class Settings:
 
     @property
     def rounds_of_splits(self) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+        if self.splits:
+            rounds = [tuple(tuple(side.split("+")) for side in each.split(":")) for each in self.splits.split(",")]
+            return tuple((trained_on, scored_on) for trained_on, scored_on in rounds)
         if not self.folds:
             return ((("train",), ("validation",)),)
         names = [f"fold-{fold}" for fold in range(self.folds)]
         return tuple((tuple(other for other in names if other != name), (name,)) for name in names)
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The splits that trials see."""
+        return frozenset(name for each in self.rounds_of_splits for side in each for name in side)
+
+    @property
+    def scored_on(self) -> str:
+        """In words."""
+        if self.folds:
+            return f"mean of {self.folds} folds"
+        return f"on {' and '.join(dict.fromkeys(name for each in self.rounds_of_splits for name in each[1]))} rows"
 
 
 def agree(ledger: Ledger, settings: Settings, space: dict[str, BaseDistribution], study: str) -> None:
@@ -81,11 +102,12 @@ def agree(ledger: Ledger, settings: Settings, space: dict[str, BaseDistribution]
     if kept is None:
         ledger.note(KEY, mine)
         return
+    kept = {"splits": Settings.splits, "trace": Settings.trace} | kept  # which studies once did not have
     only_named = ("data", "space") if space else ("data",)  # a function is known by its name alone
     differing = [name for name in mine if name not in only_named and kept.get(name) != mine[name]]
     if differing:
         said = ", ".join(_difference(name, kept, mine) for name in differing)
-        raise StudyError(
+        raise BegunOtherwise(
             f"the study {study!r} was begun otherwise: {said}; ask for the same to go on with it, or choose another "
             "--study"
         )
@@ -103,6 +125,8 @@ def settings_of(notes: dict[str, Any], study: str) -> tuple[Settings, dict[str, 
 def _difference(name: str, kept: dict[str, Any], mine: dict[str, Any]) -> str:
     if name == "fingerprint":
         return "on other data"
+    if name == "splits":
+        return "with other splits to train and score on"
     if name == "distributions":
         return "with other ranges in its search space"
     return f"with {name} {kept.get(name)} instead of {mine[name]}"

@@ -72,7 +72,7 @@ def child(trial: Ended, snapshot: Snapshot) -> Run:
         began=_milliseconds(trial.began),
         ended=ended,
         status=_status(trial),
-        parameters=parameters | {"seed": str(settings.seed_of(trial.origin, 0))},
+        parameters={"seed": str(settings.seed_of(trial.origin, 0))} | parameters,
         tags={name: value for name, value in tags.items() if value},
         metrics=metrics,
     )
@@ -98,6 +98,7 @@ def parent(snapshot: Snapshot, *, status: str, note: str) -> Run:
         "search_space": settings.space,
         "objectives": ", ".join(settings.names),
         "folds": str(settings.folds),
+        "scored": settings.scored_on,
         "repeats": str(settings.repeats),
         "seed": str(settings.seed),
     }

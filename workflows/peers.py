@@ -1,0 +1,184 @@
+"""What a user would pick instead: other classifiers, trained by the same trials on the same rows.
+
+A trial whose parameters name a `method` trains it instead of the multi-merge solver. Its clock runs while it is fitted,
+on one thread; rows are gathered before, once per worker. Feature maps and linear models are scikit-learn's own.
+"""
+
+import pickle
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from workflows.data import PreparedData
+from workflows.data.partitions import Partition
+
+Parameters = Mapping[str, Any]
+CACHE_MEGABYTES = 1000
+"""For the exact solver's kernel rows: five times what scikit-learn gives it."""
+
+
+@dataclass(frozen=True)
+class Method:
+    title: str
+    build: Callable[[Parameters, int, int], Any]
+    """From its parameters, the number of training rows and a seed."""
+    dense: bool = False
+    """Whether it takes no sparse rows; making them dense is not timed."""
+    random: bool = True
+    """Whether another seed gives another model."""
+    weighted: bool = False
+    """Whether equal dense rows are given to it as one row with a weight: the same problem, sooner solved."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained peer: it decides as our models do."""
+
+    estimator: Any
+    method: Method
+    cpu_seconds: float
+    seconds: float
+
+    def decision_function(self, matrix: Any) -> NDArray[np.float64]:
+        with threadpool_limits(1):
+            return np.asarray(self.estimator.decision_function(_rows(matrix, self.method.dense)), np.float64)
+
+    @property
+    def saved(self) -> bytes:
+        """As scikit-learn's users keep it; it is measured, and never read."""
+        return pickle.dumps(self.estimator)
+
+    @property
+    def support_vectors(self) -> int:
+        """0 for models that have none."""
+        return int(np.sum(getattr(self.estimator, "n_support_", 0)))
+
+
+def fit(name: str, parameters: Parameters, data: PreparedData, splits: tuple[str, ...], seed: int) -> Fitted:
+    method = METHODS[name]
+    matrix, codes, weights = _gathered(data, splits, method.dense, method.weighted)
+    estimator = method.build(parameters, len(codes), seed)
+    given = {} if weights is None else {"sample_weight": weights}
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a linear model has not converged: its time and its score say so
+        began, cpu_began = time.perf_counter(), time.thread_time()
+        estimator.fit(matrix, codes, **given)
+        return Fitted(estimator, method, time.thread_time() - cpu_began, time.perf_counter() - began)
+
+
+@lru_cache(maxsize=4)
+def _gathered(
+    data: PreparedData, splits: tuple[str, ...], dense: bool, weighted: bool
+) -> tuple[Any, NDArray[np.int8], NDArray[np.float64] | None]:
+    matrices: list[Any] = []
+    codes: list[NDArray[np.int8]] = []
+
+    def add(partition: Partition) -> None:
+        matrices.append(_rows(partition.matrix, dense))
+        codes.append(np.array(partition.codes))
+
+    data.split(*splits).each(add)
+    classes = np.concatenate(codes)
+    if sparse.issparse(matrices[0]):
+        return sparse.vstack(matrices, format="csr"), classes, None
+    stack = np.vstack(matrices)
+    if not weighted:
+        return stack, classes, None
+    labelled = np.column_stack((stack, classes))
+    _, first, counts = np.unique(labelled, axis=0, return_index=True, return_counts=True)
+    return stack[first], classes[first], counts.astype(np.float64)
+
+
+def _rows(matrix: Any, dense: bool) -> Any:
+    return matrix.toarray() if dense and sparse.issparse(matrix) else matrix
+
+
+# scikit-learn is imported when a peer is first trained: studies of our own need not wait for it.
+
+
+def _exact(parameters: Parameters, rows: int, seed: int) -> Any:
+    from sklearn.svm import SVC
+
+    return SVC(C=parameters["C"], gamma=parameters["gamma"], cache_size=CACHE_MEGABYTES)
+
+
+def _linear(parameters: Parameters, rows: int, seed: int) -> Any:
+    from sklearn.preprocessing import MaxAbsScaler
+
+    return _pipeline(MaxAbsScaler(), _linear_svm(parameters, seed))
+
+
+def _on_landmarks(classifier: Callable[[Parameters, int, int], Any]) -> Callable[[Parameters, int, int], Any]:
+    def build(parameters: Parameters, rows: int, seed: int) -> Any:
+        from sklearn.kernel_approximation import Nystroem
+
+        count = min(parameters["components"], rows)
+        features = Nystroem(gamma=parameters["gamma"], n_components=count, random_state=seed)
+        return _pipeline(features, classifier(parameters, rows, seed))
+
+    return build
+
+
+def _on_frequencies(classifier: Callable[[Parameters, int, int], Any]) -> Callable[[Parameters, int, int], Any]:
+    def build(parameters: Parameters, rows: int, seed: int) -> Any:
+        from sklearn.kernel_approximation import RBFSampler
+
+        features = RBFSampler(gamma=parameters["gamma"], n_components=parameters["components"], random_state=seed)
+        return _pipeline(features, classifier(parameters, rows, seed))
+
+    return build
+
+
+def _averaged_sgd(parameters: Parameters, rows: int, seed: int) -> Any:
+    from sklearn.linear_model import SGDClassifier
+
+    strength = 1.0 / (rows * parameters["C"])
+    return SGDClassifier(alpha=strength, max_iter=parameters["epochs"], tol=None, average=True, random_state=seed)
+
+
+def _liblinear(parameters: Parameters, rows: int, seed: int) -> Any:
+    return _linear_svm(parameters, seed)
+
+
+def _linear_svm(parameters: Parameters, seed: int) -> Any:
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(C=parameters["C"], tol=parameters["tol"], dual="auto", random_state=seed)
+
+
+def _trees(parameters: Parameters, rows: int, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(
+        max_iter=parameters["trees"],
+        learning_rate=parameters["rate"],
+        max_leaf_nodes=parameters["leaves"],
+        l2_regularization=parameters["l2"],
+        early_stopping=False,
+        random_state=seed,
+    )
+
+
+def _pipeline(*steps: Any) -> Any:
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(*steps)
+
+
+METHODS = {
+    "svc": Method("SVC (exact)", _exact, random=False, weighted=True),
+    "linear-svc": Method("LinearSVC", _linear),
+    "nystroem-sgd": Method("Nystroem + averaged SGD", _on_landmarks(_averaged_sgd)),
+    "nystroem-svm": Method("Nystroem + linear SVM", _on_landmarks(_liblinear)),
+    "fourier-sgd": Method("Fourier features + averaged SGD", _on_frequencies(_averaged_sgd)),
+    "fourier-svm": Method("Fourier features + linear SVM", _on_frequencies(_liblinear)),
+    "boosted-trees": Method("gradient-boosted trees", _trees, dense=True, random=False),
+}

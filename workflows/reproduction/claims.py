@@ -1,0 +1,191 @@
+"""The paper's claims, and what becomes of them here: a verdict from the data for each engine.
+
+A verdict follows from rules that are written down here, not from a look at the figures: a claim of several parts holds
+where all do, and in part where some do.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from workflows.reproduction.experiments import merge_share, merge_strategies, parameter_study, pareto
+from workflows.reproduction.experiments.common import ENGINES, name_of, sgd_seconds
+from workflows.reproduction.lab import Row
+from workflows.reproduction.layout import listed, plain, table
+from workflows.reproduction.results import Mean, grouped, mean, mean_of, only, values
+
+Outcome = Literal["holds", "holds in part", "does not hold"]
+MOST_OF_TIME, LEAST_SAVING, FASTEST = 0.45, 0.30, 5.0
+NEARLY_EQUAL = 0.005
+"""Accuracies that differ by no more than half a point, or by no more than two standard errors, are nearly equal."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    outcome: Outcome
+    figure: str
+    """What it rests on, with its spread."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    text: str
+    needs: str
+    """The experiment that it is judged by."""
+    judge: Callable[[list[Row], str], Verdict]
+    """From that experiment's rows, and an engine."""
+
+
+def verdict(parts: list[bool], figure: str) -> Verdict:
+    outcome: Outcome = "holds" if all(parts) else "holds in part" if any(parts) else "does not hold"
+    return Verdict(outcome, figure)
+
+
+def share_of_merging(rows: list[Row], engine: str) -> Verdict:
+    """At M = 2 the share reaches 45% somewhere; from M = 2 to the largest M it falls in every case, by more than two
+    standard errors."""
+    highest, where, falls = 0.0, "", []
+    ends = []
+    for (on, budget), mine in grouped(only(rows, engine=engine), "set", "budget").items():
+        first, last = (merge_share.share(mine, mergees=m) for m in (2, max(values(mine, "mergees"))))
+        falls.append(first.value - last.value > 2 * _error(first, last))
+        ends.append(last.value)
+        if first.value > highest:
+            highest = first.value
+            where = f"{100 * highest:.1f} ± {100 * first.deviation:.1f}% ({name_of(on)}, B = {budget})"
+    most = max(values(rows, "mergees"))
+    said = f"falls in {sum(falls)} of {len(falls)} cases, to {100 * min(ends):.1f}–{100 * max(ends):.1f}% at M = {most}"
+    return verdict([highest >= MOST_OF_TIME, all(falls)], f"M = 2: up to {where}; {said}")
+
+
+def _error(*means: Mean) -> float:
+    """Of a difference of means."""
+    return float(sum(one.error**2 for one in means) ** 0.5)
+
+
+def time_saved(rows: list[Row], engine: str) -> Verdict:
+    """M = 3 saves at least 30% of the passes' time in every case; M = 10, or the largest, is five times faster in "
+    "some."""
+    savings, faster, spread = [], [], 0.0
+    most = 10 if 10 in values(rows, "mergees") else max(values(rows, "mergees"))
+    for mine in grouped(only(rows, engine=engine), "set", "budget").values():
+        base = only(mine, mergees=2)
+        savings.append(1 - merge_share.saved(base, only(mine, mergees=3), sgd_seconds))
+        faster.append(1 / merge_share.saved(base, only(mine, mergees=most), sgd_seconds))
+        times = [mean_of([sgd_seconds(row) for row in some]) for some in (base, only(mine, mergees=3))]
+        spread = max(spread, *(one.deviation / one.value for one in times))
+    parts = [min(savings) >= LEAST_SAVING, max(faster) >= FASTEST]
+    if not all(parts) and max(savings) >= LEAST_SAVING:
+        parts.append(True)  # the saving is there, not everywhere
+    figure = f"M = 3 saves {min(savings):.0%} to {max(savings):.0%}, M = {most} is {min(faster):.1f} to "
+    figure += f"{max(faster):.1f} times as fast (times deviate by up to {spread:.0%} over seeds)"
+    return verdict(parts, figure)
+
+
+def strategies_level(rows: list[Row], engine: str) -> Verdict:
+    """At every budget the accuracies are nearly equal; gradient descent takes less time for the same seed and budget,
+    by more than two standard errors."""
+    differences, level = [], True
+    ratios = []
+    for (_, budget), mine in grouped(only(rows, engine=engine), "set", "budget").items():
+        cascade, gradient = (only(mine, maintenance=name) for name in merge_strategies.STRATEGIES)
+        scores = mean(cascade, "accuracy"), mean(gradient, "accuracy")
+        difference, error = scores[1].value - scores[0].value, _error(*scores)
+        level = level and abs(difference) <= max(NEARLY_EQUAL, 2 * error)
+        differences.append((difference, error, budget))
+        times = {row["seed"]: sgd_seconds(row) for row in cascade}
+        ratios += [sgd_seconds(row) / times[row["seed"]] for row in gradient if row["seed"] in times]
+    largest = max(differences, key=lambda one: abs(one[0]))
+    ratio = mean_of(ratios)
+    figure = f"gradient − cascade: at most {100 * largest[0]:+.2f} ± {100 * largest[1]:.2f} points (B = {largest[2]}); "
+    figure += f"gradient takes {ratio.value:.3f} ± {ratio.error:.3f} times as long"
+    return verdict([level, ratio.value < 1 - 2 * ratio.error], figure)
+
+
+def plain_bsgd_dominated(rows: list[Row], engine: str) -> Verdict:
+    """Every model with M = 2 but that of the largest budget is beaten by one with more mergees, and by M = 3, 4 or 5
+    with a larger budget: less time and more accuracy at once."""
+    found = pareto.models(rows, engine)
+    largest = max(one.budget for one in found)
+    plain_ones = [one for one in found if one.mergees == 2 and one.budget < largest]
+    beaten = [one for one in plain_ones if any(other.beats(one) for other in found if other.mergees > 2)]
+    invested = [
+        one
+        for one in plain_ones
+        if any(other.beats(one) for other in found if other.mergees in (3, 4, 5) and other.budget > one.budget)
+    ]
+    front = pareto.best(found)
+    on_front = Counter(one.mergees for one in front)
+    parts = [len(beaten) == len(plain_ones), len(invested) == len(plain_ones)]
+    if not any(parts) and beaten:
+        parts.append(True)
+    members = listed(f"{m} (×{count})" for m, count in sorted(on_front.items()))
+    figure = f"M = 2 is beaten at {len(beaten)} of {len(plain_ones)} budgets, at {len(invested)} by M = 3 to 5 with a "
+    figure += f"larger budget; M on the front: {members}; accuracies deviate by {_points(found)} points over seeds"
+    return verdict(parts, figure)
+
+
+def _points(found: list[pareto.Model]) -> str:
+    return f"{100 * mean_of([one.accuracy.deviation for one in found]).value:.2f}"
+
+
+def gamma_matters_more(rows: list[Row], engine: str) -> Verdict:
+    """Accuracy changes more with gamma than with C; it deviates most over seeds at the smallest gamma."""
+    ours = [row for row in only(rows, engine=engine) if "budget" in row]
+    gammas, costs = values(ours, "gamma"), values(ours, "C")
+    cells = {(c, g): parameter_study.accuracy(only(ours, C=c, gamma=g)) for c in costs for g in gammas}
+    by_gamma = mean_of([_range([cells[c, g] for g in gammas]) for c in costs])
+    by_cost = mean_of([_range([cells[c, g] for c in costs]) for g in gammas])
+    deviations = [parameter_study.fluctuation(only(ours, gamma=g)) for g in gammas]
+    parts = [by_gamma.value > by_cost.value, deviations[0] == max(deviations)]
+    figure = (
+        f"γ changes {100 * by_gamma.value:.2f} ± {100 * by_gamma.deviation:.2f} points, C {100 * by_cost.value:.2f} ± "
+    )
+    figure += f"{100 * by_cost.deviation:.2f}; deviation over seeds at γ = {listed(plain(g) for g in gammas)}: "
+    figure += listed(f"{100 * one:.2f}" for one in deviations)
+    return verdict(parts, figure)
+
+
+def _range(numbers: list[float]) -> float:
+    return max(numbers) - min(numbers)
+
+
+CLAIMS = (
+    Claim(
+        "Plain BSGD (M = 2) spends up to 45% of its time on merging; the share falls as M grows",
+        "merge-share",
+        share_of_merging,
+    ),
+    Claim("M = 3 saves 30% to 50% of the time; M = 10 is up to five times as fast", "merge-share", time_saved),
+    Claim(
+        "Cascade and gradient merging are nearly equally accurate; gradient is a bit faster at M = 3",
+        "merge-strategies",
+        strategies_level,
+    ),
+    Claim(
+        "M = 2 lies opposite to the Pareto front but for the largest budget; M = 3 to 5 and a larger budget beat it",
+        "pareto",
+        plain_bsgd_dominated,
+    ),
+    Claim(
+        "γ matters more than C; results for small γ fluctuate most",
+        "parameter-study",
+        gamma_matters_more,
+    ),
+)
+
+
+def verdicts(measured: dict[str, list[Row]]) -> str:
+    """A table of all claims that there is data for."""
+    lines = []
+    for number, claim in enumerate(CLAIMS, 1):
+        rows = measured.get(claim.needs)
+        if rows is None:
+            continue
+        for engine in ENGINES:
+            found = claim.judge(rows, engine)
+            text = f"{number}. {claim.text}" if engine == ENGINES[0] else ""
+            lines.append([text, engine, f"**{found.outcome}**", found.figure])
+    headings = ["the paper's claim", "engine", "verdict", "measured"]
+    return table(headings, lines, words=range(4)) if lines else ""
