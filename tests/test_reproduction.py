@@ -1,8 +1,11 @@
 """Experiments are ordinary studies: they resume, nothing is done twice, and their results are kept whole."""
 
 import json
+import random
 import re
 from dataclasses import replace
+from datetime import date
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +13,10 @@ from reproduced import measured, phishing_like, watched
 
 from workflows.data import PreparedData
 from workflows.data.known import KNOWN
+from workflows.environment import environment
 from workflows.errors import DataError, StudyError
+from workflows.peers import METHODS, OURS
+from workflows.reproduction.claims import CLAIMS
 from workflows.reproduction.experiments import EXPERIMENTS, datasets, merge_share, peers, strategies, theorem
 from workflows.reproduction.lab import Interrupted, Lab, Place, product
 from workflows.reproduction.page import write_page
@@ -19,8 +25,8 @@ from workflows.reproduction.running import Clock, check, chosen, facts, run
 from workflows.reproduction.sets import SETS, Sets
 from workflows.reproduction.sizes import FULL, QUICK
 from workflows.study.tuning import Watcher, looked_at
-from workflows.trial import OURS
 
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "reproduction"
 FACTS = {"size": "quick", "day": "2026-01-01", "processor": "any", "cores": "2"} | dict.fromkeys(
     ("python", "numpy", "numba", "scikit-learn"), "1"
 )
@@ -154,7 +160,47 @@ def test_a_damaged_preparation_is_made_again(tmp_path, files):
     assert PreparedData.open(sets.rows("phishing", "paper").folder).folder.path == folder
 
 
+def test_measurements_of_microseconds_have_one_worker_at_a_time(tmp_path, files):
+    asked = []
+
+    def watch(study):
+        asked.append(study.job.workers)
+        raise Interrupted
+
+    for workers in (None, 4, 0):
+        lab = Lab(QUICK, Place(tmp_path, workers=workers), Sets(QUICK, tmp_path, files, lambda *_: None), watch=watch)
+        for undisturbed in (True, False):
+            with pytest.raises(Interrupted):
+                lab.grid("quiet", "phishing", GRID, undisturbed=undisturbed)
+    assert asked == [1, None, 1, 4, 0, 0]
+
+
+def test_rows_know_their_day_and_the_lab_its_machine(shared_home, files, ran):
+    lab = lab_in(shared_home, files, ran)
+    (row,) = lab.grid("dated", "phishing", GRID[:1])
+    assert row["day"] == date.today().isoformat()
+    assert lab.environment["version.python"] == environment()["version.python"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.95])
+def test_a_page_can_be_made_though_trials_have_failed(name, share):
+    """The results of the repository without some rows; without the exact model no experiment would have gone on."""
+    generator, experiment = random.Random(f"{name} {share}"), EXPERIMENTS[name]
+    rows = read(DOCS, name).rows
+    kept = [row for row in rows if generator.random() > share or (name != "peers" and row.get("method") == "svc")]
+    if name == "datasets":
+        kept += [row for row in rows if row not in kept and row["role"] == "grid" and row["C"] == 2.0]
+    assert len(kept) < len(rows)
+    assert experiment.section(kept)
+    for claim in CLAIMS:
+        if claim.needs == name:
+            assert claim.judge(kept, "fast").figure
+
+
 def test_files_that_are_nowhere_are_a_message(tmp_path):
+    with pytest.raises(DataError, match=r"--data .* has neither phishing nor phishing\.bz2"):
+        Sets(QUICK, tmp_path, tmp_path, lambda *_: None).rows("phishing", "paper")
     with pytest.raises(DataError, match=r"--data is .* not a folder"):
         Sets(QUICK, tmp_path, tmp_path / "nowhere", lambda *_: None).rows("phishing", "paper")
 
@@ -250,11 +296,37 @@ def test_the_clock_learns_how_fast_this_machine_is():
     assert clock.left == 0.0
 
 
-def test_facts_are_for_strangers():
-    found = facts(QUICK)
-    assert found["size"] == "quick"
+def test_facts_are_those_of_the_measurement_and_for_strangers():
+    rows = [measured(day=day) for day in ("2026-02-03", "2026-02-01", "2026-02-02")]
+    found = facts(QUICK, environment() | {"machine.processor": "a fast one"}, rows)
+    assert (found["size"], found["day"], found["processor"]) == ("quick", "2026-02-01 to 2026-02-03", "a fast one")
+    assert facts(QUICK, environment(), rows[:1])["day"] == "2026-02-03"
     assert not {"host", "machine.host"} & set(found)
     json.dumps(found)
+
+
+class Planned:
+    """A lab that only notes what it is asked for."""
+
+    size = FULL
+
+    def __init__(self):
+        self.asked, self.sets = [], self
+
+    def trained_rows(self, on):
+        return 1000
+
+    def study(self, name, on):
+        return f"{name}-{on}"
+
+    def grid(self, name, on, trials, **options):
+        self.asked += [{"study": name, "set": on} | one for one in trials]
+        return [measured(set=on, support_vectors=1000.0, bytes=1.0, latency=1e-6) | one for one in trials]
+
+    def search(self, name, on, space, trials):
+        self.asked.append({"study": name, "set": on, "trials": trials})
+        some = {key: getattr(spread, "choices", (getattr(spread, "low", 1),))[0] for key, spread in space.items()}
+        return [measured(set=on, bytes=1.0, latency=1e-6) | some]
 
 
 def result(method, accuracy, cpu, **parameters):
@@ -281,16 +353,61 @@ def test_the_fastest_that_gets_within_a_margin_of_the_best_peer_is_compared():
     assert found.met
 
 
-def test_a_comparison_that_is_lost_says_why():
+@pytest.mark.parametrize(
+    ("accuracy", "verdict"),
+    [(0.849, "the search did not find what the solver can do"), (0.845, "the solver itself falls short")],
+)
+def test_a_comparison_that_is_lost_says_why(accuracy, verdict):
     rows = [result("svc", 0.85, 40.0), result(OURS, 0.84, 0.1)]
     found = peers.comparison(rows)
     assert found.ours is None
     assert not found.met
     (said,) = peers._reasons([found])
     assert "0.70 points too little" in said
+    rows.append(result(OURS, accuracy, 4.0) | {"role": "corner"})
+    (said,) = peers._reasons([peers.comparison(rows)])
+    assert verdict in said
+    assert "10.0 times as fast as SVC" in said
     rows = [result("linear-svc", 0.85, 0.2), result(OURS, 0.85, 0.1)]
     (said,) = peers._reasons([peers.comparison(rows)])
     assert "a linear model reaches it" in said
+
+
+class Searched(Planned):
+    """A lab in which our method had a lucky run: dominated models are better on average."""
+
+    size = QUICK
+
+    def search(self, name, on, space, trials):
+        method = space["method"].choices[0]
+        models = {
+            budget: result(method, accuracy, cpu, budget=budget, seed=None)
+            for budget, accuracy, cpu in ((10, 0.7, 0.1), (20, 0.9, 0.2), (30, 0.8, 0.3), (40, 0.75, 0.4))
+        }
+        return list(models.values())
+
+    def grid(self, name, on, trials, **options):
+        means = {10: 0.7, 20: 0.72, 30: 0.8, 40: 0.99}
+        self.asked += [{"study": name} | one for one in trials]
+        return [
+            measured(bytes=1.0, latency=1e-6) | one | {"accuracy": means.get(one.get("budget"), 0.5)} for one in trials
+        ]
+
+
+def test_what_is_tested_was_chosen_by_means_among_all_that_came_close():
+    lab = Searched()
+    rows = peers.run(lab, ("adult",))
+    again, tested = (
+        {one["budget"] for one in lab.asked if one["study"] == name and one["method"] == OURS}
+        for name in ("peers-again", "peers")
+    )
+    assert again == {10, 20, 30}, "the front, and what would be the front without it"
+    assert tested == {30}, "the lucky one has lost its place; all take as long here"
+    assert {one["method"] for one in lab.asked if one["study"] == "peers-again"} == {
+        name for name, method in METHODS.items() if method.random
+    }
+    assert {one["method"] for one in lab.asked if one["study"] == "peers"} == set(METHODS)
+    assert {row["role"] for row in rows} == {"tried", "again", "tested", "corner"}
 
 
 def test_what_would_be_wrong_at_the_end_is_said_at_the_start(tmp_path):
@@ -312,31 +429,9 @@ def test_sets_that_are_not_asked_for_keep_their_results(shared_home, files, ran,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workflows.reproduction.running.write_page", lambda *_, **__: None)
         run(some, ("phishing",), lab, tmp_path, Clock(some, QUICK), lambda said: None)
-    assert {row["set"] for row in read(tmp_path / "reproduction", "theorem").rows} == {"phishing", "web"}
-
-
-class Planned:
-    """A lab that only notes what it is asked for."""
-
-    size = FULL
-
-    def __init__(self):
-        self.asked, self.sets = [], self
-
-    def trained_rows(self, on):
-        return 1000
-
-    def study(self, name, on):
-        return f"{name}-{on}"
-
-    def grid(self, name, on, trials, **options):
-        self.asked += [{"study": name, "set": on} | one for one in trials]
-        return [measured(set=on, support_vectors=1000.0, bytes=1.0, latency=1e-6) | one for one in trials]
-
-    def search(self, name, on, space, trials):
-        self.asked.append({"study": name, "set": on, "trials": trials})
-        some = {key: getattr(spread, "choices", (getattr(spread, "low", 1),))[0] for key, spread in space.items()}
-        return [measured(set=on, bytes=1.0, latency=1e-6) | some]
+    kept = read(tmp_path / "reproduction", "theorem")
+    assert {row["set"] for row in kept.rows} == {"phishing", "web"}
+    assert FACTS["day"] in kept.facts["day"], "when they were measured is told too"
 
 
 def asked(name, column):

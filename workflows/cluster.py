@@ -77,6 +77,12 @@ def connect(address: str | None, cpus: int | None = None) -> bool:
     return True
 
 
+def connected() -> bool:
+    """Whether this process has joined a cluster; to find out, Ray is not imported."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
 def knock(named: str, host: str, port: int) -> None:
     """Ray itself tries for minutes to reach a host that is not there. named: the address, in quotes."""
     try:

@@ -1,7 +1,7 @@
 """One trial: train on some splits, score on others, count what it cost. A pure function of its spec and the data.
 
 Its parameters are the solver's, and two more where a study says so: `seed`, for runs of the same parameters that are
-trials of their own, and `method`, for a peer that is trained instead (see `peers`).
+trials of their own, and `method`, for a classifier that is trained instead, as its users would (see `peers`).
 
 After every epoch its clock stands still and a small probe of the data tells how good it would be if it ended now. One
 that will cost more than a second is looked at more often, and stops when it can only end dominated.
@@ -37,9 +37,6 @@ EPOCH_ROWS = 1024
 """Fewer where nothing is decided: short trials have epochs too."""
 LARGEST_SHARE_OF_LOOKS = 0.05
 """Of the kernel evaluations of the training so far, for looking at it."""
-
-OURS = "mmbsgd"
-"""The method of trials that name none."""
 
 TRACE_EVERY = 128
 """Steps between two looks of a trial that keeps a trace; of these it keeps one in every tenth more."""
@@ -132,8 +129,8 @@ def _train(
     watcher: "_Watcher | None",
 ) -> _Trained:
     parameters = dict(spec.parameters)
-    method, seed = parameters.pop("method", OURS), _seed(parameters.pop("seed", spec.seed), repeat)
-    if method != OURS:
+    method, seed = parameters.pop("method", None), _seed(parameters.pop("seed", spec.seed), repeat)
+    if method is not None:
         return _train_peer(peers.fit(method, parameters, data, tuple(fold[0]), seed), spec, data, fold[1])
     estimator = MultiMergeSVC(**parameters, random_state=seed)
     estimator.fit_portions(data.split(*fold[0]), watch=watcher, every=TRACE_EVERY if spec.trace else CHUNK)

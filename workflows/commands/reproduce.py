@@ -138,16 +138,17 @@ def _run(
 
 def _watched(place: "Place", clock: "Clock") -> "Watch":
     """Runs a study in view of the user, with a line about it when it has ended."""
+    from workflows.cluster import connected
     from workflows.commands.study_view import StudyView
-    from workflows.study.job import join_ray
+    from workflows.study.job import COMPILING, join_ray
     from workflows.wording import span
 
     def watch(study: "Ready") -> "Outcome":
         began = time.monotonic()
         view = StudyView(console, study.study, study.settings, study.job.limits)
         with view.shown():
-            if place.workers != 0:
-                view.note("starting Ray")
+            if place.workers != 0 and not connected():
+                view.note(f"starting Ray and its workers; {COMPILING}")
                 join_ray(place.ray_address, place.workers)
             outcome = study.run(view)
         said = f"  {study.study}: {outcome.progress.done} trials in {span(time.monotonic() - began)}"

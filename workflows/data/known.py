@@ -131,7 +131,10 @@ def _find(name: str, given: Path | None) -> Path | None:
     if folder and not Path(folder).is_dir():
         raise DataError(f"{'--data' if given else FOLDER_VARIABLE} is {folder}, which is not a folder")
     candidates = [Path(folder) / f"{name}{suffix}" for suffix in _SUFFIXES] if folder else []
-    return next((path for path in candidates if path.is_file()), None)
+    found = next((path for path in candidates if path.is_file()), None)
+    if given and found is None:
+        raise DataError(f"--data {given} has neither {name} nor {name}.bz2; leave --data out to download it")
+    return found
 
 
 def _fetch(url: str, downloads: Path, name: str, report: Progress) -> Path:

@@ -4,6 +4,7 @@ A verdict follows from rules that are written down here, not from a look at the 
 where all do, and in part where some do.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,8 +66,8 @@ def _error(*means: Mean) -> float:
 
 
 def time_saved(rows: list[Row], engine: str) -> Verdict:
-    """M = 3 saves at least 30% of the passes' time in every case; M = 10, or the largest, is five times faster in "
-    "some."""
+    """M = 3 saves at least 30% of the passes' time in every case; M = 10, or the largest, is five times as fast in
+    some."""
     savings, faster, spread = [], [], 0.0
     most = 10 if 10 in values(rows, "mergees") else max(values(rows, "mergees"))
     for mine in grouped(only(rows, engine=engine), "set", "budget").values():
@@ -93,10 +94,11 @@ def strategies_level(rows: list[Row], engine: str) -> Verdict:
         scores = mean(cascade, "accuracy"), mean(gradient, "accuracy")
         difference, error = scores[1].value - scores[0].value, _error(*scores)
         level = level and abs(difference) <= max(NEARLY_EQUAL, 2 * error)
-        differences.append((difference, error, budget))
+        if math.isfinite(difference):
+            differences.append((difference, error, budget))
         times = {row["seed"]: sgd_seconds(row) for row in cascade}
         ratios += [sgd_seconds(row) / times[row["seed"]] for row in gradient if row["seed"] in times]
-    largest = max(differences, key=lambda one: abs(one[0]))
+    largest = max(differences, key=lambda one: abs(one[0]), default=(math.nan, math.nan, "none"))
     ratio = mean_of(ratios)
     figure = f"gradient − cascade: at most {100 * largest[0]:+.2f} ± {100 * largest[1]:.2f} points (B = {largest[2]}); "
     figure += f"gradient takes {ratio.value:.3f} ± {ratio.error:.3f} times as long"

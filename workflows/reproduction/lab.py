@@ -7,6 +7,7 @@ once for all of them. A study that has all its trials is not opened again.
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -61,9 +62,23 @@ class Lab:
         """watch: runs a study in view of somebody. done: told of every study that has all its trials."""
         self.size, self.sets = size, sets
         self._place, self._watch, self._done, self._warn = place, watch, done, warn
+        self.environment: dict[str, str] = {}
+        """Where the latest study was run."""
 
-    def grid(self, name: str, on: str, trials: Iterable[Row], *, use: Use = "paper", trace: bool = False) -> list[Row]:
-        """Runs all of these parameter sets on the set `on`; what they lack of each other's parameters is None."""
+    def grid(
+        self,
+        name: str,
+        on: str,
+        trials: Iterable[Row],
+        *,
+        use: Use = "paper",
+        trace: bool = False,
+        undisturbed: bool = False,
+    ) -> list[Row]:
+        """Runs all of these parameter sets on the set `on`; what they lack of each other's parameters is None.
+
+        undisturbed: one after the other, for measurements of microseconds.
+        """
         wanted = list(trials)
         names = list(dict.fromkeys(name for parameters in wanted for name in parameters))
         enqueue = [{name: parameters.get(name) for name in names} for parameters in wanted]
@@ -72,7 +87,8 @@ class Lab:
             for name in names
         }
         job = self._job(name, on, use, space, len(enqueue))
-        return self._run(replace(job, sampler="random", enqueue=enqueue, trace=trace), on)
+        workers = min(job.workers or 1, 1) if undisturbed and job.workers != 0 else job.workers
+        return self._run(replace(job, sampler="random", enqueue=enqueue, trace=trace, workers=workers), on)
 
     def search(self, name: str, on: str, space: Distributions, trials: int) -> list[Row]:
         """Tunes accuracy and time on rows that may be chosen by."""
@@ -117,6 +133,7 @@ class Lab:
         if lost := [trial for trial in seen.trials if trial.state == "failed" and trial.attempt > Limits.retries]:
             self._warn(f"{job.study}: {len(lost)} of {job.trials} trials failed, the last for {lost[-1].result.reason}")
         self._done(job.study)
+        self.environment = seen.environment
         return [_row(trial, job.study, on) for trial in sorted(seen.complete, key=lambda trial: trial.origin)]
 
     def _seen(self, job: Job) -> Snapshot | None:
@@ -145,4 +162,5 @@ def _row(trial: Ended, study: str, on: str) -> Row:
     result = trial.result
     measured = {"accuracy": result.score} | result.costs | result.counters
     trace = {"trace": [asdict(step) for step in result.trace]} if result.trace else {}
-    return {"study": study, "set": on} | trial.parameters | measured | trace
+    day = date.fromtimestamp(trial.ended).isoformat()
+    return {"study": study, "set": on, "day": day} | trial.parameters | measured | trace

@@ -9,6 +9,7 @@ from workflows.report.printed import draw
 from workflows.reproduction.claims import verdicts
 from workflows.reproduction.experiments import EXPERIMENTS, Experiment
 from workflows.reproduction.results import Results, read
+from workflows.reproduction.sizes import QUICK
 
 PAGE, FOLDER = "reproduction.md", "reproduction"
 """In the folder that the user names: the page, and beside it pictures and results."""
@@ -37,7 +38,7 @@ def write_page(out: Path, *, fresh: Collection[str] | None = None) -> Path | Non
     found = {name: results for name in EXPERIMENTS if (results := read(folder, name)) is not None}
     if not found:
         return None
-    parts = [_HEAD, _where(found)]
+    parts = [_HEAD, *_quick(found), _where(found)]
     if table := verdicts({name: results.rows for name, results in found.items()}):
         parts += ["## What becomes of the paper's claims", _reading(), table]
     for name, results in found.items():
@@ -67,6 +68,16 @@ def _drawn(picture: Picture, folder: Path, again: bool) -> str:
         if again or not target.exists():
             draw(picture, target, kind=kind)
     return f"![{picture.title}]({FOLDER}/{picture.name}.svg)\n\n*{picture.reading}*"
+
+
+def _quick(found: dict[str, Results]) -> list[str]:
+    if all(results.facts["size"] != QUICK.name for results in found.values()):
+        return []
+    return [
+        f"**This is a quick look** with at most {QUICK.rows:,} training rows of each set, few settings and "
+        f"{QUICK.seeds} seeds: it shows that everything works. Headings name what the paper has; figures and verdicts "
+        "of a full run differ."
+    ]
 
 
 def _where(found: dict[str, Results]) -> str:

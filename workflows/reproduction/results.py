@@ -89,7 +89,9 @@ def mean(rows: Sequence[Row], name: str) -> Mean:
 
 
 def mean_of(numbers: Sequence[float]) -> Mean:
-    if not numbers:
+    """Of those that have a value."""
+    known = [number for number in numbers if math.isfinite(number)]
+    if not known:
         return Mean(math.nan, math.nan, 1)
-    deviation = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
-    return Mean(statistics.fmean(numbers), deviation, len(numbers))
+    deviation = statistics.stdev(known) if len(known) > 1 else 0.0
+    return Mean(statistics.fmean(known), deviation, len(known))

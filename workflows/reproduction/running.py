@@ -3,15 +3,13 @@
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from datetime import date
 from pathlib import Path
 
-from workflows.environment import environment
 from workflows.errors import StudyError
 from workflows.reproduction.experiments import EXPERIMENTS, Experiment
-from workflows.reproduction.lab import Lab
+from workflows.reproduction.lab import Lab, Row
 from workflows.reproduction.page import FOLDER, write_page
-from workflows.reproduction.results import Results, read, write
+from workflows.reproduction.results import Results, read, values, write
 from workflows.reproduction.sizes import Size
 
 SECONDS_OF_READING = 5.0
@@ -60,10 +58,13 @@ def run(
         mine = chosen(experiment, sets)
         say(f"{number} of {len(experiments)} · {experiment.name}: {experiment.title} ({', '.join(mine).upper()})")
         rows = experiment.run(lab, mine)
+        measured = facts(lab.size, lab.environment, rows)
         there = read(out / FOLDER, experiment.name)
         if there is not None and there.facts["size"] == lab.size.name:
-            rows += [row for row in there.rows if row["set"] not in mine]  # sets that were not asked for this time
-        write(out / FOLDER, experiment.name, Results(rows, facts(lab.size)))
+            others = [row for row in there.rows if row["set"] not in mine]  # sets that were not asked for this time
+            if others:
+                rows, measured = rows + others, _together(there.facts, measured)
+        write(out / FOLDER, experiment.name, Results(rows, measured))
         write_page(out, fresh=(experiment.name,))
         clock.next()
 
@@ -89,9 +90,16 @@ def check(experiments: Sequence[Experiment], size: Size, out: Path) -> None:
         raise StudyError(f"cannot write to --out {out}: {error.strerror}") from None
 
 
-def facts(size: Size) -> dict[str, str]:
-    """What the page tells of where it was measured."""
-    found = environment()
-    versions = {name: found.get(f"version.{name}", "") for name in ("python", "numpy", "numba", "scikit-learn")}
-    machine = {name: found.get(f"machine.{name}", "") for name in ("processor", "cores")}
-    return {"size": size.name, "day": date.today().isoformat()} | machine | versions
+def facts(size: Size, environment: dict[str, str], rows: list[Row]) -> dict[str, str]:
+    """What the page tells of where and when it was measured."""
+    versions = {name: environment.get(f"version.{name}", "") for name in ("python", "numpy", "numba", "scikit-learn")}
+    machine = {name: environment.get(f"machine.{name}", "") for name in ("processor", "cores")}
+    days = values(rows, "day")
+    return (
+        {"size": size.name, "day": " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""} | machine | versions
+    )
+
+
+def _together(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:
+    """Of sets that were measured at different times or on different machines."""
+    return {name: " and ".join(dict.fromkeys((one.get(name, ""), other[name]))) for name in other}

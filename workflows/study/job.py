@@ -35,6 +35,7 @@ from workflows.tracking.background import Background
 HOME = Path("mmbsgd-home")
 TRIALS = 100
 """Where nothing else limits the study."""
+COMPILING = "the first time on a machine they compile the kernels, which takes half a minute"
 _ROUND = re.compile(r"[\w-]+(\+[\w-]+)*:[\w-]+(\+[\w-]+)*")
 
 
@@ -220,11 +221,16 @@ def _backend(job: Job, data: PreparedData, read: frozenset[str], note: Callable[
         if trial is None:
             raise StudyError(f"--workers 0 needs data on this machine, not in {data.folder.name}")
         return InProcess(trial)
-    note("starting Ray on this machine" if job.ray_address is None else f"joining the Ray cluster at {job.ray_address}")
+    from workflows.cluster import connected
+
+    if not connected():
+        where = "starting Ray on this machine"
+        note(where if job.ray_address is None else f"joining the Ray cluster at {job.ray_address}")
     joined = join_ray(job.ray_address, job.workers, job.cpus)
     from workflows.backends.ray_actors import RayActors  # now that Ray may be imported
 
-    note("workers are starting; the first time on a machine they compile the kernels, which takes half a minute")
+    if joined:
+        note(f"workers are starting; {COMPILING}")
     return RayActors(
         workplace, workers=job.workers, cpus=job.cpus, trial_timeout=job.trial_timeout, leave=joined, note=note
     )

@@ -1,13 +1,14 @@
 """The data sets: the exact model with the paper's C and gamma, and what a grid search of our own finds."""
 
 from workflows.data.known import KNOWN
+from workflows.errors import StudyError
 from workflows.report import colours
 from workflows.report.panels import Axis, Entry, Mark, Panel, Picture, Points, Scale
 from workflows.reproduction.experiments.common import exact, name_of
 from workflows.reproduction.lab import Lab, Row, product
-from workflows.reproduction.layout import Part, seconds, table
+from workflows.reproduction.layout import Part, percent, seconds, table
 from workflows.reproduction.paper import DATA_SETS
-from workflows.reproduction.results import grouped, only, values
+from workflows.reproduction.results import grouped, mean, only, values
 
 COSTS, FEW_COSTS = tuple(2.0**power for power in (-1, 1, 3, 5, 7)), (2.0, 32.0)
 WIDTHS, FEW_WIDTHS = tuple(2.0**power for power in (-9, -7, -5, -3, -1, 1, 3, 5)), (2.0**-7, 2.0**-3, 2.0, 8.0)
@@ -26,6 +27,8 @@ def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
             seed=[0],
         )
         found = lab.grid("grid-search", on, grid, use="folds")
+        if not found:
+            raise StudyError(f"no trial of {lab.study('grid-search', on)} came to its end: 'mmbsgd ui' shows why")
         rows += [{"role": "grid"} | row for row in found]
         best = max(found, key=lambda row: row["accuracy"])
         again = {"method": "svc", "C": best["C"], "gamma": best["gamma"]}
@@ -38,7 +41,7 @@ def section(rows: list[Row]) -> list[Part]:
     exact_lines, found_lines = [], []
     for (on,) in sets:
         mine = only(rows, set=on)
-        (full,), (found,) = only(mine, role="exact"), only(mine, role="found")
+        (full,), found = only(mine, role="exact"), only(mine, role="found")
         best = max(only(mine, role="grid"), key=lambda row: row["accuracy"])
         theirs = DATA_SETS[on]
         exact_lines.append(
@@ -63,7 +66,7 @@ def section(rows: list[Row]) -> list[Part]:
                 _found(best, "C", mine),
                 _found(best, "gamma", mine),
                 f"{100 * best['accuracy']:.2f}",
-                f"{100 * found['accuracy']:.2f}",
+                percent(mean(found, "accuracy")),
                 f"{100 * full['accuracy']:.2f}",
             ]
         )

@@ -1,5 +1,7 @@
 """Merging M = 3 vectors in a cascade or by gradient descent, at growing budgets."""
 
+import math
+
 from workflows.report import colours
 from workflows.report.panels import Axis, Mark, Panel, Picture
 from workflows.reproduction.experiments.common import ENGINES, name_of, trials
@@ -16,7 +18,7 @@ def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
     rows = []
     for on in sets:
         wanted = trials(lab, on, lab.size.some(BUDGETS, FEW_BUDGETS), [3], maintenance=STRATEGIES)
-        rows += lab.grid("merge-strategies", on, wanted)
+        rows += lab.grid("merge-strategies", on, wanted, undisturbed=True)
     return rows
 
 
@@ -39,7 +41,7 @@ def section(rows: list[Row]) -> list[Part]:
 def _reading(rows: list[Row]) -> str:
     groups = list(grouped(only(rows, engine="paper"), "maintenance", "budget").values())
     spreads = [mean_of([mean(mine, name).deviation for mine in groups]) for name in ("score_without_bias", "accuracy")]
-    means = [mean(mine, "accuracy").value for mine in groups]
+    means = [mean(mine, "accuracy").value for mine in groups] or [math.nan]
     return (
         f"Over seeds, accuracy deviates by {100 * spreads[0].value:.1f} points without a bias: the last steps of one "
         "epoch are as large as C, and where they leave the threshold is chance. Calibrated, it deviates by "

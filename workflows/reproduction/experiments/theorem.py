@@ -81,7 +81,7 @@ def _direction(rows: list[Row]) -> str:
 
 
 def _falls(rows: list[Row], name: str) -> bool:
-    first, *_, last = values(rows, name)
+    first, last = values(rows, name)[0], values(rows, name)[-1]
     errors = [mean(only(rows, **{name: value}), "mean_gradient_error").value for value in (first, last)]
     return errors[1] < errors[0]
 
