@@ -89,7 +89,7 @@ def test_the_exact_svm_is_scikit_learns_on_all_rows_though_equal_ones_are_weight
     assert len(np.unique(matrix, axis=0)) < len(matrix) / 4
     mine = fit("svc", {"C": 1.5, "gamma": 0.3}, data, ("train",), 0)
     whole = SVC(C=1.5, gamma=0.3, tol=1e-6).fit(matrix, codes)
-    np.testing.assert_allclose(mine.decision_function(matrix), whole.decision_function(matrix), atol=5e-3)
+    np.testing.assert_allclose(mine.estimator.decision_function(matrix), whole.decision_function(matrix), atol=5e-3)
     assert 0 < mine.support_vectors < whole.n_support_.sum()
 
 
@@ -101,14 +101,14 @@ def test_a_feature_map_and_its_classifier_are_what_a_user_would_write(data):
         Nystroem(gamma=20.0, n_components=40, random_state=9),
         SGDClassifier(alpha=1 / (2.0 * len(codes)), max_iter=5, tol=None, average=True, random_state=9),
     ).fit(matrix, codes)
-    np.testing.assert_array_equal(mine.decision_function(matrix), theirs.decision_function(matrix))
+    np.testing.assert_array_equal(mine.estimator.decision_function(matrix), theirs.decision_function(matrix))
 
 
 def test_our_own_estimator_is_fitted_as_its_users_do(data):
     matrix, codes = gathered(data, "train")
     mine = fit(OURS, PARAMETERS[OURS], data, ("train",), 4)
     theirs = MultiMergeSVC(**PARAMETERS[OURS], random_state=4).fit(matrix, codes)
-    np.testing.assert_array_equal(mine.decision_function(matrix), theirs.decision_function(matrix))
+    np.testing.assert_array_equal(mine.estimator.decision_function(matrix), theirs.decision_function(matrix))
     assert mine.cpu_seconds >= mine.estimator.training_.cpu_seconds, "checks of the input count"
     assert len(mine.saved) < 20_000, "the model, not what training needed"
 

@@ -131,7 +131,8 @@ def _train(
     parameters = dict(spec.parameters)
     method, seed = parameters.pop("method", None), _seed(parameters.pop("seed", spec.seed), repeat)
     if method is not None:
-        return _train_peer(peers.fit(method, parameters, data, tuple(fold[0]), seed), spec, data, fold[1])
+        fitted = peers.fit(method, parameters, data, tuple(fold[0]), seed)
+        return _peer(fitted, spec.metric, *fitted.decided(data, tuple(fold[1])))
     estimator = MultiMergeSVC(**parameters, random_state=seed)
     estimator.fit_portions(data.split(*fold[0]), watch=watcher, every=TRACE_EVERY if spec.trace else CHUNK)
     training, model = estimator.training_, estimator.model_
@@ -143,12 +144,13 @@ def _train(
     return _Trained(score_of(spec.metric, scores, codes), costs_of(training), counters, numbers)
 
 
-def _train_peer(fitted: peers.Fitted, spec: TrialSpec, data: PreparedData, scored_on: Sequence[str]) -> _Trained:
-    scores, codes, latency = _decided(fitted, data, scored_on)
+def _peer(
+    fitted: peers.Fitted, metric: Metric, scores: NDArray[np.float64], codes: NDArray[np.int8], latency: float
+) -> _Trained:
     size, saved = float(fitted.support_vectors), fitted.saved
     counters = {"latency": latency, "bytes": float(len(saved)), "support_vectors": size, "size": size}
     costs = {"cpu": fitted.cpu_seconds, "wall": fitted.seconds, "work": 0.0}
-    return _Trained(score_of(spec.metric, scores, codes), costs, counters, saved)
+    return _Trained(score_of(metric, scores, codes), costs, counters, saved)
 
 
 def _decided(

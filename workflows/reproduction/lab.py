@@ -79,7 +79,7 @@ class Lab:
 
         undisturbed: one after the other, for measurements of microseconds.
         """
-        wanted = list(trials)
+        wanted = list({repr(sorted(parameters.items())): parameters for parameters in trials}.values())
         names = list(dict.fromkeys(name for parameters in wanted for name in parameters))
         enqueue = [{name: parameters.get(name) for name in names} for parameters in wanted]
         space: Distributions = {
@@ -87,7 +87,7 @@ class Lab:
             for name in names
         }
         job = self._job(name, on, use, space, len(enqueue))
-        workers = min(job.workers or 1, 1) if undisturbed and job.workers != 0 else job.workers
+        workers = 1 if undisturbed and job.workers != 0 else job.workers
         return self._run(replace(job, sampler="random", enqueue=enqueue, trace=trace, workers=workers), on)
 
     def search(self, name: str, on: str, space: Distributions, trials: int) -> list[Row]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from mmbsgd.estimator import POLISH
 from search_spaces import load
 from workflows.data.known import KNOWN
 from workflows.front import front
@@ -44,8 +43,9 @@ def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
         tried = [row for method in METHODS for row in _search(lab, on, method)]
         again = lab.grid("peers-again", on, _seeded(lab, on, _candidates(tried)), use="choice")
         same = [row for row in tried if not METHODS[row["method"]].random]  # however often they are run
-        tested = lab.grid("peers", on, _seeded(lab, on, _chosen(on, again + same)))
-        best = lab.grid("peers-corner", on, _seeded(lab, on, [corner(on)]))
+        wanted = _seeded(lab, on, _chosen(on, again + same))
+        tested = lab.grid("peers", on, wanted, undisturbed=True)
+        best = lab.grid("peers-corner", on, _seeded(lab, on, [corner(on)]), undisturbed=True)
         roles = {"tried": tried, "again": again, "tested": tested, "corner": best}
         rows += [row | {"role": role} for role, some in roles.items() for row in some]
     return rows
@@ -92,7 +92,7 @@ def corner(on: str) -> Row:
     solver that cannot."""
     space: dict[str, Any] = spaces(on)[OURS]
     most = {"budget": space["budget"].high, "epochs": space["epochs"].high, "mergees": space["mergees"].low}
-    return {"method": OURS, "C": KNOWN[on].c, "gamma": KNOWN[on].gamma, "polish": POLISH} | most
+    return {"method": OURS, "C": KNOWN[on].c, "gamma": KNOWN[on].gamma, "polish": max(space["polish"].choices)} | most
 
 
 def spaces(on: str) -> dict[str, Distributions]:
