@@ -46,10 +46,6 @@ def measured(**given):
         "bias_seconds": 0.0,
         "maintenance_seconds": 0.5,
         "maintenance_calls": 1000.0,
+        "steps": 4000.0,
     }
     return usual | given
-
-
-def both(rows):
-    """The same rows for both engines."""
-    return [row | {"engine": engine} for engine in ("paper", "fast") for row in rows]

@@ -123,6 +123,30 @@ def test_plain_bsgd_is_dominated(models, outcome):
     assert plain_bsgd_dominated(trade_off(*models), "paper").outcome == outcome
 
 
+def test_a_model_that_is_as_accurate_but_for_noise_is_beaten_by_a_faster_one():
+    for noise, outcome in ((0.05, "holds"), (0.001, "does not hold")):
+        rows = trade_off((100, 2, 0.80, 1.0), (500, 2, 0.85, 2.0), (500, 3, 0.79, 0.9))
+        noisy = [row | {"accuracy": row["accuracy"] + noise * (row["seed"] - 1)} for row in rows]
+        assert plain_bsgd_dominated(noisy, "paper").outcome == outcome
+
+
+def test_a_model_that_is_faster_by_chance_beats_none():
+    rows = trade_off((100, 2, 0.80, 1.0), (500, 2, 0.85, 2.0), (500, 3, 0.84, 0.9))
+    noisy = [row | {"cpu": row["cpu"] + 0.5 * (row["seed"] - 1)} for row in rows]
+    assert plain_bsgd_dominated(noisy, "paper").outcome == "does not hold"
+
+
+def test_other_sets_have_no_part_in_a_verdict_on_the_papers():
+    rows = trade_off((100, 2, 0.80, 1.0), (500, 2, 0.85, 2.0), (500, 3, 0.84, 0.9))
+    others = [row | {"set": "skin", "accuracy": 0.5, "cpu": 9.0} for row in rows]
+    assert plain_bsgd_dominated(others + rows, "paper") == plain_bsgd_dominated(rows, "paper")
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_without_results_there_is_no_verdict(claim):
+    assert claim.judge([measured(engine="paper")], "fast").outcome == "not judged"
+
+
 @pytest.mark.parametrize(
     ("by_gamma", "by_cost", "noisy", "outcome"),
     [
@@ -139,7 +163,7 @@ def test_gamma_and_c(by_gamma, by_cost, noisy, outcome):
             for seed in SEEDS:
                 noise = (0.02 if gamma == noisy else 0.001) * (seed - 1)
                 accuracy = 0.9 + by_gamma * (gamma == 8.0) + by_cost * (c == 8.0) + noise
-                rows.append(measured(C=c, gamma=gamma, accuracy=accuracy, seed=seed))
+                rows.append(measured(set="phishing", C=c, gamma=gamma, accuracy=accuracy, seed=seed))
     rows.append({"set": "phishing", "method": "svc", "C": 2.0, "gamma": 2.0, "accuracy": 0.9})
     assert gamma_matters_more(rows, "paper").outcome == outcome
 

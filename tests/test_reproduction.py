@@ -17,7 +17,16 @@ from workflows.environment import environment
 from workflows.errors import DataError, StudyError
 from workflows.peers import METHODS, OURS
 from workflows.reproduction.claims import CLAIMS
-from workflows.reproduction.experiments import EXPERIMENTS, datasets, merge_share, peers, strategies, theorem
+from workflows.reproduction.experiments import (
+    EXPERIMENTS,
+    budget_and_mergees,
+    common,
+    datasets,
+    merge_share,
+    peers,
+    strategies,
+    theorem,
+)
 from workflows.reproduction.lab import Interrupted, Lab, Place, product
 from workflows.reproduction.page import write_page
 from workflows.reproduction.results import Results, grouped, mean, mean_of, only, read, values, write
@@ -99,6 +108,14 @@ def test_a_study_of_another_version_of_the_experiment_is_refused_with_a_way_out(
         StudyError, match=r"with other ranges .* by another version of this experiment: name another --h"
     ):
         lab.grid("version", "phishing", GRID)
+    for other in (GRID[1:2], [GRID[0] | {"seed": 7}]):  # as many trials
+        with pytest.raises(StudyError, match=r"other parameters or data, by another version of this experiment"):
+            lab.grid("version", "phishing", other)
+
+
+def test_equal_parameter_sets_are_one_trial(shared_home, files, ran):
+    rows = lab_in(shared_home, files, ran).grid("equal", "phishing", [GRID[0], GRID[1], dict(GRID[0])])
+    assert [row["budget"] for row in rows] == [GRID[0]["budget"], GRID[1]["budget"]]
 
 
 def test_parameter_sets_of_several_methods_are_one_study(shared_home, files, ran):
@@ -355,7 +372,7 @@ def test_the_fastest_that_gets_within_a_margin_of_the_best_peer_is_compared():
 
 @pytest.mark.parametrize(
     ("accuracy", "verdict"),
-    [(0.849, "the search did not find what the solver can do"), (0.845, "the solver itself falls short")],
+    [(0.849, "the search did not find what the solver can do"), (0.845, "the solver falls short there too")],
 )
 def test_a_comparison_that_is_lost_says_why(accuracy, verdict):
     rows = [result("svc", 0.85, 40.0), result(OURS, 0.84, 0.1)]
@@ -371,6 +388,66 @@ def test_a_comparison_that_is_lost_says_why(accuracy, verdict):
     rows = [result("linear-svc", 0.85, 0.2), result(OURS, 0.85, 0.1)]
     (said,) = peers._reasons([peers.comparison(rows)])
     assert "a linear model reaches it" in said
+    assert "no more than 0.00 points" in said
+    rows = [result("boosted-trees", 0.85, 0.2), result(OURS, 0.85, 0.1)]
+    (said,) = peers._reasons([peers.comparison([row | {"rows": 100_000} for row in rows])])
+    assert "for 100,000 rows, 2 µs each" in said
+    assert "we are 2.0 times faster" in said
+
+
+def test_the_factor_has_the_error_of_its_two_times():
+    rows = [result("nystroem-svm", 0.85, cpu, seed=seed) for seed, cpu in enumerate((9.0, 11.0))]
+    rows += [result(OURS, 0.85, cpu, seed=seed) for seed, cpu in enumerate((0.9, 1.1))]
+    found = peers.comparison(rows)
+    assert found.faster == pytest.approx(10.0)
+    assert found.uncertainty == pytest.approx(10.0 * 2**0.5 * 0.1)
+
+
+def test_what_more_mergees_cost_in_accuracy_is_counted_and_told():
+    rows = [{"set": "adult", "method": "svc", "accuracy": 0.85, "support_vectors": 1000.0}]
+    for seed in range(3):
+        noise = 0.001 * seed
+        for budget, two, five in ((10, 0.84, 0.80), (50, 0.84, 0.8405), (100, 0.84, 0.86)):
+            for engine in ("paper", "fast"):
+                same = {"seed": seed, "engine": engine, "budget": budget}
+                rows += [measured(accuracy=two + noise, mergees=2, **same)]
+                rows += [measured(accuracy=five + noise, mergees=5, **same)]
+    rows += [measured(seed=0, budget=500, mergees=m, maintenance_calls=0.0) for m in (2, 5)]
+    said = budget_and_mergees._effect(rows)
+    assert "Of 3 cases 1 are worse and 1 better; it is worse on ADULT (1 of 3)." in said
+    assert "| ADULT | 1 | 1 | 1 | 1 |" in said
+    assert budget_and_mergees._alike(rows).startswith("6 of ")
+
+
+def test_goals_of_the_paper_engine_are_judged_by_maintenance_alone():
+    rows = []
+    for m, share, calls in ((2, 0.5, 1000.0), (3, 0.3, 500.0), (5, 0.2, 260.0)):
+        rows.append(measured(budget=500, mergees=m, maintenance_seconds=share, maintenance_calls=calls))
+    said = merge_share._goals(rows, 500)
+    assert "| 40.0% | ≥ 30% | met |" in said
+    assert "| 0.260 | about 1/4 | met |" in said
+    rows[1] |= {"maintenance_seconds": 0.4}
+    assert "| 20.0% | ≥ 30% | **not met** |" in merge_share._goals(rows, 500)
+
+
+def test_the_bias_is_no_part_of_the_passes():
+    row = measured(cpu=2.0, wall=4.0, bias_seconds=1.0, maintenance_seconds=1.5)
+    assert common.sgd_seconds(row) == 1.5
+    assert common.sgd_share(row) == 0.5
+    assert common.maintenance_seconds(row) == 0.75
+
+
+def test_what_is_not_reproduced_is_said():
+    (said,) = datasets._unlike(
+        [
+            {"role": "exact", "set": "skin", "rows": 164_788, "accuracy": 0.9998},
+            {"role": "exact", "set": "adult", "rows": 32_561, "accuracy": 0.8490},
+            {"role": "exact", "set": "ijcnn", "rows": 4_000, "accuracy": 0.5},  # a quick look
+        ]
+    )
+    assert "SKIN by +1.02 points" in said
+    assert "ADULT" not in said
+    assert "IJCNN" not in said
 
 
 class Searched(Planned):
@@ -422,16 +499,24 @@ def test_what_would_be_wrong_at_the_end_is_said_at_the_start(tmp_path):
 
 
 def test_sets_that_are_not_asked_for_keep_their_results(shared_home, files, ran, tmp_path):
-    theirs = [measured(set="web", method="svc")]
+    theirs = [measured(set="web", method="svc", day="2026-01-01")]
     write(tmp_path / "reproduction", "theorem", Results(theirs, FACTS))
-    some = [replace(EXPERIMENTS["theorem"], run=lambda lab, sets: [measured(set=sets[0])])]
+    some = [replace(EXPERIMENTS["theorem"], run=lambda lab, sets: [measured(set=sets[0], day="2026-03-01")])]
     lab = lab_in(shared_home, files, ran)
+    lab.environment = environment()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workflows.reproduction.running.write_page", lambda *_, **__: None)
         run(some, ("phishing",), lab, tmp_path, Clock(some, QUICK), lambda said: None)
     kept = read(tmp_path / "reproduction", "theorem")
     assert {row["set"] for row in kept.rows} == {"phishing", "web"}
-    assert FACTS["day"] in kept.facts["day"], "when they were measured is told too"
+    assert kept.facts["processor"].startswith(FACTS["processor"] + " and "), "all machines are told"
+    assert not kept.facts["processor"].endswith(" and ")
+    assert kept.facts["day"] == "2026-01-01 to 2026-03-01"
+    write(tmp_path / "reproduction", "theorem", kept)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workflows.reproduction.running.write_page", lambda *_, **__: None)
+        run(some, ("phishing",), lab, tmp_path, Clock(some, QUICK), lambda said: None)
+    assert read(tmp_path / "reproduction", "theorem").facts == kept.facts, "nothing is told twice"
 
 
 def asked(name, column):

@@ -95,7 +95,10 @@ def reproduce(
         _run(wanted, tuple(sets or SETS), QUICK if quick else FULL, data, target, place, tracking)
     page = write_page(target, fresh=None if name == PAGE else ())
     if page is None:
-        raise StudyError(f"there are no results in {target}: run 'mmbsgd reproduce all --quick' first")
+        raise StudyError(
+            f"there are no results in {target}: run 'mmbsgd reproduce all' first, or say with --quick or --out where "
+            "they are"
+        )
     console.print(f"{escape(str(page))} is written, after {span(time.monotonic() - began)}.", highlight=False)
     if name != PAGE and tracking:
         say_next((f"mmbsgd ui{where_options(home, storage)}", "every study and every trial in MLflow"))

@@ -13,16 +13,18 @@ from typing import Any, Protocol
 
 from optuna.distributions import CategoricalDistribution
 
+from workflows.data import PreparedData
 from workflows.errors import BegunOtherwise, StudyError
 from workflows.reproduction.sets import Sets, Use
 from workflows.reproduction.sizes import Size
 from workflows.study.driver import Limits
 from workflows.study.job import Job, Ready, ready
-from workflows.study.proposer import Distributions
+from workflows.study.proposer import Distributions, Proposal
 from workflows.study.snapshot import Ended, Snapshot, snapshot
 from workflows.study.tuning import Outcome, looked_at
 
 PREFIX = "reproduce"
+OTHERWISE = "by another version of this experiment: name another --home"
 Row = dict[str, Any]
 """What one trial was given and what it measured, by name."""
 
@@ -120,12 +122,14 @@ class Lab:
         assert job.study is not None
         assert job.trials is not None
         seen = self._seen(job)
-        if seen is None or _tried(seen) < job.trials:
+        if seen is not None and _tried(seen) >= job.trials:
+            _check(seen, job)
+        else:
             try:
                 outcome = self._watch(ready(job))
             except BegunOtherwise as error:
                 said = str(error).partition(";")[0]
-                raise StudyError(f"{said}, by another version of this experiment: name another --home") from None
+                raise StudyError(f"{said}, {OTHERWISE}") from None
             if outcome.interrupted:
                 raise Interrupted
             seen = self._seen(job)
@@ -148,6 +152,15 @@ class Lab:
 def product(**values: Sequence[Any]) -> list[Row]:
     """Every combination, the last name changing fastest: seeds first, so that methods take turns."""
     return [dict(zip(values, combination, strict=True)) for combination in itertools.product(*values.values())]
+
+
+def _check(seen: Snapshot, job: Job) -> None:
+    """A study that has ended is this experiment's only if it was asked for the same."""
+    wanted = {Proposal(dict(parameters)).key for parameters in job.enqueue}
+    tried = {Proposal(trial.parameters).key for trial in seen.trials}
+    data = PreparedData.open(job.data).manifest.fingerprint
+    if seen.space != job.space or (wanted and wanted != tried) or seen.settings.fingerprint != data:
+        raise StudyError(f"the study {seen.study!r} was done with other parameters or data, {OTHERWISE}")
 
 
 def _tried(seen: Snapshot) -> int:

@@ -22,11 +22,10 @@ class Curve:
     dotted: bool = False
     symbol: Symbol = "circle"
 
-    def marks(self, *, factor: float = 1.0, named: bool = True) -> list[Mark]:
-        """factor: what values are multiplied by."""
+    def marks(self, *, named: bool = True) -> list[Mark]:
         known = [(x, mean) for x, mean in self.points if math.isfinite(mean.value)]
-        x, y = tuple(x for x, _ in known), tuple(factor * mean.value for _, mean in known)
-        spread = tuple((factor * mean.deviation, factor * mean.deviation) for _, mean in known)
+        x, y = tuple(x for x, _ in known), tuple(mean.value for _, mean in known)
+        spread = tuple((mean.deviation, mean.deviation) for _, mean in known)
         entry = Entry(self.name) if named else None
         line = Line(x, y, self.colour, width=1.6, dotted=self.dotted, entry=entry)
         return [line, Points(x, y, self.colour, symbols=(self.symbol,), size=5, error_y=spread)]
@@ -51,6 +50,11 @@ def seconds(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def timed(mean: Mean) -> str:
+    """Seconds, with their deviation."""
+    return seconds(mean.value) + (f" ± {mean.deviation:.2g}" if mean.count > 1 else "")
 
 
 def plain(value: float | None, digits: int = 3) -> str:

@@ -17,16 +17,19 @@ KINDS: tuple[Literal["svg", "png"], ...] = ("svg", "png")
 _HEAD = """# The paper, done again
 
 *Multi-Merge Budget Maintenance for Stochastic Gradient Descent SVM Training* (Qaadan and Glasmachers, 2018) on the
-paper's data sets: each of its tables and figures with our numbers beside its own. Every experiment is a study of
-`mmbsgd`; this page is written by `mmbsgd reproduce all` from the results beside it.
+paper's data sets: each of its tables and figures again, beside its own numbers where it prints them. Every experiment
+is a study of `mmbsgd`; this page is written by `mmbsgd reproduce all` from the results beside it.
 
 - **The paper engine** costs what the paper analyses: fresh kernel values, and a golden section search for every
-  candidate. It is what the paper's claims are about. **The fast engine** is what this project uses: it merges the same
-  vectors, but keeps distances and looks candidates up in a table, so that merging costs little whatever M is.
+  candidate. It is what the paper's claims are about. **The fast engine** is what this project uses: it merges by the
+  same rule, but keeps distances and looks candidates up in a table, so that merging costs little whatever M is.
+  Rounding makes single runs of the two differ; means over seeds agree.
 - Times are CPU seconds of one core. The paper's come from another machine and an older code: compare ratios, not
   seconds.
-- The paper's code has no bias; one epoch with a large C leaves the last model with an arbitrary one. Accuracies here
-  have the bias that is calibrated on the training rows after the epoch, unless a table says otherwise."""
+- The paper's code has no bias, and where the last steps of an epoch, which are as large as C, leave the threshold is
+  chance. Accuracies here have a bias that is calibrated on the training rows after the epoch, unless a table says
+  otherwise.
+- ± is the standard deviation over seeds."""
 
 
 def write_page(out: Path, *, fresh: Collection[str] | None = None) -> Path | None:

@@ -84,6 +84,16 @@ def grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]
     return groups
 
 
+def level(one: Mean, other: Mean) -> bool:
+    """Whether they differ by no more than two standard errors."""
+    return abs(one.value - other.value) <= 2 * error_of(one, other)
+
+
+def error_of(*means: Mean) -> float:
+    """The standard error of a difference of means."""
+    return float(sum(one.error**2 for one in means) ** 0.5)
+
+
 def mean(rows: Sequence[Row], name: str) -> Mean:
     return mean_of([row[name] for row in rows])
 

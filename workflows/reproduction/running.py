@@ -12,6 +12,7 @@ from workflows.reproduction.page import FOLDER, write_page
 from workflows.reproduction.results import Results, read, values, write
 from workflows.reproduction.sizes import Size
 
+AND = " and "
 SECONDS_OF_READING = 5.0
 """An experiment that took no longer was done before: nothing is learnt from it."""
 
@@ -63,7 +64,8 @@ def run(
         if there is not None and there.facts["size"] == lab.size.name:
             others = [row for row in there.rows if row["set"] not in mine]  # sets that were not asked for this time
             if others:
-                rows, measured = rows + others, _together(there.facts, measured)
+                rows = rows + others
+                measured = _together(there.facts, facts(lab.size, lab.environment, rows))
         write(out / FOLDER, experiment.name, Results(rows, measured))
         write_page(out, fresh=(experiment.name,))
         clock.next()
@@ -101,5 +103,8 @@ def facts(size: Size, environment: dict[str, str], rows: list[Row]) -> dict[str,
 
 
 def _together(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:
-    """Of sets that were measured at different times or on different machines."""
-    return {name: " and ".join(dict.fromkeys((one.get(name, ""), other[name]))) for name in other}
+    """Of sets that were measured on different machines; days are those of all rows."""
+    both = {name: [*one.get(name, "").split(AND), other[name]] for name in other}
+    return {name: AND.join(filter(None, dict.fromkeys(values))) for name, values in both.items()} | {
+        "day": other["day"]
+    }

@@ -6,13 +6,15 @@ from workflows.report import colours
 from workflows.report.panels import Axis, Entry, Mark, Panel, Picture, Points, Scale
 from workflows.reproduction.experiments.common import exact, name_of
 from workflows.reproduction.lab import Lab, Row, product
-from workflows.reproduction.layout import Part, percent, seconds, table
+from workflows.reproduction.layout import Part, listed, percent, seconds, table
 from workflows.reproduction.paper import DATA_SETS
 from workflows.reproduction.results import grouped, mean, only, values
 
 COSTS, FEW_COSTS = tuple(2.0**power for power in (-1, 1, 3, 5, 7)), (2.0, 32.0)
 WIDTHS, FEW_WIDTHS = tuple(2.0**power for power in (-9, -7, -5, -3, -1, 1, 3, 5)), (2.0**-7, 2.0**-3, 2.0, 8.0)
 BUDGET, MERGEES = 500, 3
+UNLIKE = 0.005
+"""Accuracies that differ by more are not those of the paper."""
 
 
 def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
@@ -98,12 +100,25 @@ def section(rows: list[Row]) -> list[Part]:
         "publish, as many rows are held out, stratified. SKIN's equal rows are given to `SVC` as one row with a "
         "weight: the same problem, but support vectors among its different rows are counted.",
         table(headings, exact_lines),
+        *_unlike(rows),
         f"C and γ chosen by our own grid search with cross-validation: the fast engine with B = {BUDGET}, M = "
         f"{MERGEES} and polishing, and the same grid for every set. The exact model is then trained with what was "
         "found. † The grid ends there.",
         table(choice, found_lines),
         _picture(rows, [on for (on,) in sets]),
     ]
+
+
+def _unlike(rows: list[Row]) -> list[str]:
+    """Where the exact model is not the paper's."""
+    said = [
+        f"{name_of(row['set'])} by {100 * (row['accuracy'] - DATA_SETS[row['set']][2]):+.2f} points"
+        for row in only(rows, role="exact")
+        if row["rows"] >= DATA_SETS[row["set"]][0] and abs(row["accuracy"] - DATA_SETS[row["set"]][2]) > UNLIKE
+    ]
+    if not said:
+        return []
+    return [f"**Not reproduced**: the exact model's accuracy on {listed(said)}, for reasons that we do not know."]
 
 
 def _picture(rows: list[Row], sets: list[str]) -> Picture:

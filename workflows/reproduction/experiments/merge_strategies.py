@@ -4,14 +4,16 @@ import math
 
 from workflows.report import colours
 from workflows.report.panels import Axis, Mark, Panel, Picture
-from workflows.reproduction.experiments.common import ENGINES, name_of, trials
+from workflows.reproduction.experiments.common import ENGINES, name_of, sgd_seconds, trials
 from workflows.reproduction.lab import Lab, Row
 from workflows.reproduction.layout import Curve, Part, percent, ratio, seconds, table
-from workflows.reproduction.paper import MERGING
-from workflows.reproduction.results import grouped, mean, mean_of, only, values
+from workflows.reproduction.paper import DATA_SETS, MERGING
+from workflows.reproduction.results import Mean, grouped, mean, mean_of, only, values
 
 BUDGETS, FEW_BUDGETS = (120, 600, 1200, 1800, 2500), (120, 600)
 STRATEGIES = ("cascade", "gradient")
+UNLIKE, UNLIKE_ACCURACY = 0.2, 0.02
+"""Ratios of time, and accuracies, that differ by more are not those of the paper."""
 
 
 def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
@@ -27,18 +29,19 @@ def section(rows: list[Row]) -> list[Part]:
     for (on,), mine in grouped(rows, "set").items():
         reported = MERGING if on == "adult" else {strategy: {} for strategy in STRATEGIES}
         parts += [
-            f"**Time**, {name_of(on)}, M = 3, one epoch, in seconds; means of {len(values(mine, 'seed'))} seeds.",
+            f"**Time**, {name_of(on)}, M = 3, one epoch without the bias, in seconds; means of "
+            f"{len(values(mine, 'seed'))} seeds.",
             _times(mine, reported),
-            "**Test accuracy** in %, of the paper engine; the fast one chooses the same partners. Without a bias as "
-            "in the paper's code, and with the bias that this project calibrates after the epoch.",
+            "**Test accuracy** in %, of the paper engine. Without a bias as in the paper's code, and with the bias "
+            "that this project calibrates after the epoch.",
             _accuracies(mine, reported),
-            _reading(mine),
+            _reading(mine, reported),
             _picture(mine, on),
         ]
     return parts
 
 
-def _reading(rows: list[Row]) -> str:
+def _reading(rows: list[Row], reported: "Reported") -> str:
     groups = list(grouped(only(rows, engine="paper"), "maintenance", "budget").values())
     spreads = [mean_of([mean(mine, name).deviation for mine in groups]) for name in ("score_without_bias", "accuracy")]
     means = [mean(mine, "accuracy").value for mine in groups] or [math.nan]
@@ -46,8 +49,30 @@ def _reading(rows: list[Row]) -> str:
         f"Over seeds, accuracy deviates by {100 * spreads[0].value:.1f} points without a bias: the last steps of one "
         "epoch are as large as C, and where they leave the threshold is chance. Calibrated, it deviates by "
         f"{100 * spreads[1].value:.2f} points, and all budgets are within {100 * (max(means) - min(means)):.2f} points "
-        "of each other."
+        f"of each other.{_unlike(rows, reported)}"
     )
+
+
+def _unlike(rows: list[Row], reported: "Reported") -> str:
+    """What of the paper's table does not come out here."""
+    if max(row.get("steps", 0) for row in rows) < DATA_SETS["adult"][0]:
+        return ""  # of so few rows nobody expects it
+    said = []
+    theirs = [score for by_budget in reported.values() for _, score in by_budget.values()]
+    ours = mean(only(rows, engine="paper"), "score_without_bias")
+    if theirs and abs(ours.value - mean_of(theirs).value) > UNLIKE_ACCURACY:
+        said.append(
+            f"the paper's accuracy without a bias, {100 * mean_of(theirs).value:.1f}% on average where we have "
+            f"{100 * ours.value:.1f}% (it does not tell how many runs it took)"
+        )
+    for budget, (cascade, _) in reported["cascade"].items():
+        there = reported["gradient"][budget][0] / cascade
+        here = [_seconds(_at(rows, "paper", strategy, budget)).value for strategy in STRATEGIES]
+        if abs(here[1] / here[0] - there) > UNLIKE:
+            said.append(
+                f"gradient descent's {there:.2f} of the cascade's time at B = {budget}: {here[1] / here[0]:.2f}"
+            )
+    return f" **Not reproduced**: {'; '.join(said)}." if said else ""
 
 
 Reported = dict[str, dict[int, tuple[float, float]]]
@@ -62,7 +87,7 @@ def _times(rows: list[Row], reported: Reported) -> str:
         theirs = [reported[strategy].get(budget, (None, None))[0] for strategy in STRATEGIES]
         line = [budget, *map(seconds, theirs), ratio(theirs[1], theirs[0])]
         for engine in ENGINES:
-            ours = [mean(_at(rows, engine, strategy, budget), "cpu").value for strategy in STRATEGIES]
+            ours = [_seconds(_at(rows, engine, strategy, budget)).value for strategy in STRATEGIES]
             line += [*map(seconds, ours), ratio(ours[1], ours[0])]
         lines.append(line)
     return table(headings, lines)
@@ -90,14 +115,14 @@ def _accuracies(rows: list[Row], reported: Reported) -> str:
 
 def _picture(rows: list[Row], on: str) -> Picture:
     panels = []
-    for name, title, axis in (
-        ("accuracy", "Test accuracy", Axis("test accuracy", "percent")),
-        ("cpu", "Training time", Axis("training time (CPU)", "seconds", log=True)),
+    for measure, title, axis in (
+        (_accuracy, "Test accuracy", Axis("test accuracy", "percent")),
+        (_seconds, "Time of the epoch", Axis("CPU time without the bias", "seconds", log=True)),
     ):
         marks: list[Mark] = []
         for engine in ENGINES:
             for strategy, colour in zip(STRATEGIES, (colours.BLUE, colours.VERMILION), strict=True):
-                means = [(budget, mean(_at(rows, engine, strategy, budget), name)) for budget in values(rows, "budget")]
+                means = [(budget, measure(_at(rows, engine, strategy, budget))) for budget in values(rows, "budget")]
                 marks += Curve(f"{strategy}, {engine} engine", means, colour, dotted=engine == "fast").marks()
         panels.append(Panel(title, Axis("budget B", "count"), axis, tuple(marks), wide=True, height=330))
     return Picture(
@@ -106,6 +131,14 @@ def _picture(rows: list[Row], on: str) -> Picture:
         "The two ways of merging are level in accuracy; bars are deviations over seeds.",
         tuple(panels),
     )
+
+
+def _accuracy(rows: list[Row]) -> Mean:
+    return mean(rows, "accuracy")
+
+
+def _seconds(rows: list[Row]) -> Mean:
+    return mean_of([sgd_seconds(row) for row in rows])
 
 
 def _at(rows: list[Row], engine: str, strategy: str, budget: int) -> list[Row]:

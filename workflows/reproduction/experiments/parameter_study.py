@@ -51,15 +51,15 @@ def _exact(full: list[Row], on: str) -> str:
     return table(["", "accuracy, %: paper", "here", "support vectors: paper", "here"], lines)
 
 
-def accuracy(rows: list[Row], name: str = "accuracy") -> float:
+def accuracy(rows: list[Row]) -> float:
     """The mean over budgets and M of what they have over seeds; shares of the exact model stand for budgets."""
-    return mean_of([mean(mine, name).value for mine in grouped(rows, "budget", "mergees").values()]).value
+    return mean_of([mean(mine, "accuracy").value for mine in grouped(rows, "budget", "mergees").values()]).value
 
 
-def fluctuation(rows: list[Row], name: str = "accuracy") -> float:
+def fluctuation(rows: list[Row]) -> float:
     """The mean over everything of the deviation over seeds."""
     groups = grouped(rows, "C", "gamma", "budget", "mergees").values()
-    return mean_of([mean(mine, name).deviation for mine in groups]).value
+    return mean_of([mean(mine, "accuracy").deviation for mine in groups]).value
 
 
 def _influence(rows: list[Row]) -> str:

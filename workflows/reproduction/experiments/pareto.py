@@ -10,7 +10,7 @@ from workflows.reproduction.experiments import budget_and_mergees
 from workflows.reproduction.experiments.common import ENGINES, budgets, exact, name_of, trials
 from workflows.reproduction.lab import Lab, Row
 from workflows.reproduction.layout import Part, percent, seconds, table
-from workflows.reproduction.results import Mean, grouped, mean, mean_of, only
+from workflows.reproduction.results import Mean, error_of, grouped, mean, mean_of, only
 
 MORE_MERGEES, FEW_MORE_MERGEES = (6, 7, 8, 9, 10, 11), (8, 11)
 """Beside those of `budget_and_mergees`, whose trials are used here too."""
@@ -40,9 +40,10 @@ class Model:
         return self.accuracy.value, self.cpu.value
 
     def beats(self, other: "Model") -> bool:
-        """Nowhere worse, and somewhere better."""
-        better = self.accuracy.value >= other.accuracy.value and self.cpu.value <= other.cpu.value
-        return better and self.point != other.point
+        """Faster by more than two standard errors, and no less accurate by as much."""
+        faster = self.cpu.value < other.cpu.value - 2 * error_of(self.cpu, other.cpu)
+        lacking = other.accuracy.value - self.accuracy.value
+        return faster and lacking <= 2 * error_of(self.accuracy, other.accuracy)
 
 
 def models(rows: list[Row], engine: str) -> list[Model]:

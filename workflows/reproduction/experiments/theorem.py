@@ -56,8 +56,8 @@ def _reading(rows: list[Row]) -> str:
     above = [row for row in rows if row["largest_gradient_error"] > 1.0 + ROUNDING]
     many = sorted({row["mergees"] for row in above})
     assumed = (
-        f"In {len(above)} of {len(rows)} runs, those with M = {listed(many)}, some ‖E_t‖ is above 1: the theorem's "
-        "assumption does not hold there."
+        f"In {len(above)} of {len(rows)} runs some ‖E_t‖ is above 1, all of them with M = {listed(many)}: the "
+        "theorem's assumption does not hold there."
         if above
         else "‖E_t‖ stays at or below 1 in all runs, as the theorem assumes."
     )
