@@ -18,6 +18,8 @@ from pathlib import Path
 DOCKER = Path(__file__).resolve().parent
 ROOT = DOCKER.parent
 PATHS = os.pathsep.join([str(ROOT / ".venv/bin"), os.environ["PATH"]])
+HELPERS = ":".join(f"/usr/{folder}/podman" for folder in ("local/libexec", "local/lib", "libexec", "lib"))
+"""Where podman looks for programs that nobody else calls; without recommended packages it comes with none."""
 BASE, DATABASE, IMAGE, PROJECT = "python:3.11-slim", "postgres:17", "mmbsgd", "mmbsgd-check"
 HUB = "docker.io/library/"
 TOLD = {"index-url", "extra-index-url", "find-links", "cert", "trusted-host"}
@@ -33,8 +35,8 @@ def demand(fact: object, otherwise: str) -> None:
         raise Failed(otherwise)
 
 
-def tool(name: str) -> str:
-    found = shutil.which(name, path=PATHS)
+def tool(name: str, paths: str = PATHS) -> str:
+    found = shutil.which(name, path=paths)
     demand(found, f"there is no {name}: see docker/check --help")
     return str(found)
 
@@ -132,6 +134,8 @@ class Podman(Engine):
         super().__init__(work)
         for name in ("podman", "buildah", "catatonit", "iptables", "runc"):
             tool(name)
+        for name in ("netavark", "aardvark-dns"):
+            tool(name, HELPERS)
         demand(os.geteuid() == 0, "without a Docker engine this needs root: sudo docker/check")
         self.command, self.compose_command = ["podman"], [tool("podman-compose"), "--in-pod", "false"]
         files = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 65536)
