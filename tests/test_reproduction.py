@@ -392,7 +392,7 @@ def test_a_comparison_that_is_lost_says_why(accuracy, verdict):
     rows = [result("boosted-trees", 0.85, 0.2), result(OURS, 0.85, 0.1)]
     (said,) = peers._reasons([peers.comparison([row | {"rows": 100_000} for row in rows])])
     assert "for 100,000 rows, 2 µs each" in said
-    assert "we are 2.0 times faster" in said
+    assert "we are 2.00 times as fast" in said
 
 
 def test_the_factor_has_the_error_of_its_two_times():

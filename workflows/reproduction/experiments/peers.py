@@ -249,7 +249,7 @@ def _goals(compared: list[Comparison]) -> str:
                 f"{100 * one.target:.2f}",
                 f"{title(one.peer.method)}, {timed(one.peer.cpu)}",
                 ours,
-                f"{one.faster:.1f} (± {one.uncertainty:.1f})" if one.ours else "–",
+                f"{one.faster:.1f} (± {one.uncertainty:.2f})" if one.ours else "–",
                 "met" if one.met else "**not met**",
             ]
         )
@@ -282,8 +282,8 @@ def _reasons(compared: list[Comparison]) -> list[str]:
                 f"kernels buy no more than {gain:.2f} points, and we need {seconds(one.ours.cpu.value)} s for them"
             )
         else:
-            times = f"{one.faster:.1f} times faster" if one.faster > 1 else f"{1 / one.faster:.1f} times slower"
-            rows = one.ours.rows
+            times = f"{one.faster:.2f} times as fast"
+            rows = one.ours.rows or KNOWN[one.on].rows
             why = f"{title(one.peer.method)} needs {seconds(one.peer.cpu.value)} s for {rows:,} rows, "
             why += f"{1e6 * one.peer.cpu.value / rows:.2g} µs each; our steps, which go from row to row, take "
             why += f"{1e6 * one.ours.cpu.value / rows:.2g} µs for each: we are {times}"
@@ -296,9 +296,8 @@ def _corner(one: Comparison) -> str:
     if one.corner is None:
         return ""
     most, known = corner(one.on), KNOWN[one.on]
-    which = (
-        f"C = {known.c:g}, γ = {known.gamma:g}, B = {most['budget']:,}, M = {most['mergees']}, {most['epochs']} epochs"
-    )
+    which = f"C = {known.c:g}, γ = {known.gamma:g}, B = {most['budget']:,}, M = {most['mergees']}, "
+    which += f"{most['epochs']} epochs, {most['polish']} passes of polishing"
     reached = one.corner.accuracy.value >= one.target
     verdict = "the search did not find what the solver can do" if reached else "the solver falls short there too"
     times = f"{one.peer.cpu.value / one.corner.cpu.value:.1f} times as fast as {title(one.peer.method)}"
