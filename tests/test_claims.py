@@ -172,7 +172,8 @@ def test_every_claim_is_judged_by_an_experiment_in_both_engines():
     assert len(CLAIMS) == 5
     assert {claim.needs for claim in CLAIMS} <= set(EXPERIMENTS)
     rows = [row | {"engine": engine} for engine in ("paper", "fast") for row in shares(0.5, 0.3, 0.2, 0.1)]
-    lines = verdicts({"merge-share": rows}).splitlines()[2:]
+    lines, rules = (part.splitlines()[2:] for part in verdicts({"merge-share": rows}).split("\n\n", 1))
     assert len(lines) == 4, "two claims, two engines"
+    assert [rule[:2] for rule in rules] == ["1.", "2."], "and when they hold"
     assert all("hold" in line for line in lines)
     assert verdicts({}) == ""

@@ -87,7 +87,8 @@ def reproduce(
     from workflows.reproduction.sizes import FULL, QUICK
     from workflows.wording import span
 
-    if unknown := [one for one in sets or () if one not in SETS]:
+    sets = [one.lower() for one in sets or ()]
+    if unknown := [one for one in sets if one not in SETS]:
         raise StudyError(f"no data set {', '.join(map(repr, unknown))}; the paper has {', '.join(SETS)}")
     if name != PAGE:
         wanted = list(EXPERIMENTS.values()) if name == ALL else [EXPERIMENTS[name]]
@@ -96,8 +97,8 @@ def reproduce(
     page = write_page(target, fresh=None if name == PAGE else ())
     if page is None:
         raise StudyError(
-            f"there are no results in {target}: run 'mmbsgd reproduce all' first, or say with --quick or --out where "
-            "they are"
+            f"there are no results in {target}: run 'mmbsgd reproduce all{' --quick' if quick else ''}' first, or say "
+            "with --quick or --out where they are"
         )
     console.print(f"{escape(str(page))} is written, after {span(time.monotonic() - began)}.", highlight=False)
     if name != PAGE and tracking:

@@ -41,7 +41,7 @@ def write_page(out: Path, *, fresh: Collection[str] | None = None) -> Path | Non
     found = {name: results for name in EXPERIMENTS if (results := read(folder, name)) is not None}
     if not found:
         return None
-    parts = [_HEAD, *_quick(found), _where(found)]
+    parts = [_HEAD, *_quick(found), _where(found), *_missing(found)]
     if table := verdicts({name: results.rows for name, results in found.items()}):
         parts += ["## What becomes of the paper's claims", _reading(), table]
     for name, results in found.items():
@@ -53,8 +53,8 @@ def write_page(out: Path, *, fresh: Collection[str] | None = None) -> Path | Non
 
 def _reading() -> str:
     return (
-        "Verdicts follow from rules that are fixed in `workflows/reproduction/claims.py`: a claim of several parts "
-        "holds where all of them do, and in part where some do."
+        "Verdicts follow from the rules below the table, which are fixed in `workflows/reproduction/claims.py`: a "
+        "claim of several parts holds where all of them do, and in part where some do."
     )
 
 
@@ -71,6 +71,11 @@ def _drawn(picture: Picture, folder: Path, again: bool) -> str:
         if again or not target.exists():
             draw(picture, target, kind=kind)
     return f"![{picture.title}]({FOLDER}/{picture.name}.svg)\n\n*{picture.reading}*"
+
+
+def _missing(found: dict[str, Results]) -> list[str]:
+    missing = [f"`mmbsgd reproduce {name}`" for name in EXPERIMENTS if name not in found]
+    return [f"Not run yet: {', '.join(missing)}."] if missing else []
 
 
 def _quick(found: dict[str, Results]) -> list[str]:

@@ -63,7 +63,7 @@ def _unlike(rows: list[Row], reported: "Reported") -> str:
     if theirs and abs(ours.value - mean_of(theirs).value) > UNLIKE_ACCURACY:
         said.append(
             f"the paper's accuracy without a bias, {100 * mean_of(theirs).value:.1f}% on average where we have "
-            f"{100 * ours.value:.1f}% (it does not tell how many runs it took)"
+            f"{100 * ours.value:.1f}% (standard error {100 * ours.error:.1f}; it does not tell how many runs it took)"
         )
     for budget, (cascade, _) in reported["cascade"].items():
         there = reported["gradient"][budget][0] / cascade

@@ -249,7 +249,7 @@ def _goals(compared: list[Comparison]) -> str:
                 f"{100 * one.target:.2f}",
                 f"{title(one.peer.method)}, {timed(one.peer.cpu)}",
                 ours,
-                f"{one.faster:.1f} (± {one.uncertainty:.2f})" if one.ours else "–",
+                f"{one.faster:.3g} (± {one.uncertainty:.2f})" if one.ours else "–",
                 "met" if one.met else "**not met**",
             ]
         )
@@ -279,12 +279,13 @@ def _reasons(compared: list[Comparison]) -> list[str]:
             gain = 100 * (one.best_peer.accuracy.value - one.peer.accuracy.value)
             why = (
                 f"a linear model reaches it in {seconds(one.peer.cpu.value)} s: the boundary is nearly a plane, "
-                f"kernels buy no more than {gain:.2f} points, and we need {seconds(one.ours.cpu.value)} s for them"
+                f"kernels buy no more than {gain:.2f} points, and take us {seconds(one.ours.cpu.value)} s, "
+                f"{one.faster:.2f} times as fast"
             )
         else:
             times = f"{one.faster:.2f} times as fast"
             rows = one.ours.rows or KNOWN[one.on].rows
-            why = f"{title(one.peer.method)} needs {seconds(one.peer.cpu.value)} s for {rows:,} rows, "
+            why = f"with {title(one.peer.method)} it takes {seconds(one.peer.cpu.value)} s for {rows:,} rows, "
             why += f"{1e6 * one.peer.cpu.value / rows:.2g} µs each; our steps, which go from row to row, take "
             why += f"{1e6 * one.ours.cpu.value / rows:.2g} µs for each: we are {times}"
         said.append(f"{name_of(one.on)}: {why}.")
