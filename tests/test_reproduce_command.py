@@ -130,7 +130,7 @@ def test_all_of_it_on_one_set_though_it_is_killed_on_the_way(real_data, tmp_path
     assert text.count("**holds") + text.count("**does not hold**") == 10, "five claims, two engines"
     assert not re.search(r"\bnan\b", text)
     journals = sorted((home / "studies").glob("reproduce-*.journal"))
-    assert len(journals) == 20
+    assert len(journals) == 22
     for journal in journals:
         with looked_at(journal.stem, home, None) as ledger:
             count = len({trial.user_attrs["origin"] for trial in ledger.trials()})
