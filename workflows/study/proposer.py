@@ -10,7 +10,8 @@ with TPE and changes to NSGA-II for good once asking costs more time than the tr
 Good trials of all objectives are mostly fast ones, for there are many ways to be fast and few to be accurate. One time
 in SCORE_ALONE TPE is therefore asked for the score alone, on a study of its own that sees all trials. Measured on
 validation rows: with 30 trials on PHISHING the most accurate model that is confirmed has 96.57% instead of 96.36% (12
-seeds), with 60 on the demo 94.38% instead of 94.24% (5 seeds); one time in two costs too many fast ones.
+seeds), with 60 on the demo 94.38% instead of 94.24% (5 seeds); one time in two costs too many fast ones. It was chosen
+among a dozen variants on these very seeds, so expect less elsewhere.
 
 Costs are shown to samplers as logarithms: twice as fast is worth the same at a second as at a minute.
 """
