@@ -315,9 +315,9 @@ def test_the_clock_learns_how_fast_this_machine_is():
 
 def test_facts_are_those_of_the_measurement_and_for_strangers():
     rows = [measured(day=day) for day in ("2026-02-03", "2026-02-01", "2026-02-02")]
-    found = facts(QUICK, environment() | {"machine.processor": "a fast one"}, rows)
+    found = facts(QUICK, environment() | {"machine.processor": "a fast one"}, rows, {})
     assert (found["size"], found["day"], found["processor"]) == ("quick", "2026-02-01 to 2026-02-03", "a fast one")
-    assert facts(QUICK, environment(), rows[:1])["day"] == "2026-02-03"
+    assert facts(QUICK, environment(), rows[:1], {})["day"] == "2026-02-03"
     assert not {"host", "machine.host"} & set(found)
     json.dumps(found)
 

@@ -24,6 +24,8 @@ from workflows.data import PreparedData
 from workflows.data.partitions import Partition
 
 Parameters = Mapping[str, Any]
+Build = Callable[[Parameters, int, int], Any]
+"""An estimator from its parameters, the number of training rows and a seed."""
 OURS = "mmbsgd"
 BLOCK = 10_000
 """Rows that are scored at a time."""
@@ -36,8 +38,7 @@ CACHE_MEGABYTES = 1000
 @dataclass(frozen=True)
 class Method:
     title: str
-    build: Callable[[Parameters, int, int], Any]
-    """From its parameters, the number of training rows and a seed."""
+    build: Build
     dense: bool = False
     """Whether it takes no sparse rows; making them dense is not timed."""
     random: bool = True
@@ -155,10 +156,10 @@ def _exact(parameters: Parameters, rows: int, seed: int) -> Any:
 def _linear(parameters: Parameters, rows: int, seed: int) -> Any:
     from sklearn.preprocessing import MaxAbsScaler
 
-    return _pipeline(MaxAbsScaler(), _linear_svm(parameters, seed))
+    return _pipeline(MaxAbsScaler(), _linear_svm(parameters, rows, seed))
 
 
-def _on_landmarks(classifier: Callable[[Parameters, int, int], Any]) -> Callable[[Parameters, int, int], Any]:
+def _on_landmarks(classifier: Build) -> Build:
     def build(parameters: Parameters, rows: int, seed: int) -> Any:
         from sklearn.kernel_approximation import Nystroem
 
@@ -169,7 +170,7 @@ def _on_landmarks(classifier: Callable[[Parameters, int, int], Any]) -> Callable
     return build
 
 
-def _on_frequencies(classifier: Callable[[Parameters, int, int], Any]) -> Callable[[Parameters, int, int], Any]:
+def _on_frequencies(classifier: Build) -> Build:
     def build(parameters: Parameters, rows: int, seed: int) -> Any:
         from sklearn.kernel_approximation import RBFSampler
 
@@ -186,11 +187,7 @@ def _averaged_sgd(parameters: Parameters, rows: int, seed: int) -> Any:
     return SGDClassifier(alpha=strength, max_iter=parameters["epochs"], tol=None, average=True, random_state=seed)
 
 
-def _liblinear(parameters: Parameters, rows: int, seed: int) -> Any:
-    return _linear_svm(parameters, seed)
-
-
-def _linear_svm(parameters: Parameters, seed: int) -> Any:
+def _linear_svm(parameters: Parameters, rows: int, seed: int) -> Any:
     from sklearn.svm import LinearSVC
 
     return LinearSVC(C=parameters["C"], tol=parameters["tol"], dual="auto", random_state=seed)
@@ -220,8 +217,8 @@ METHODS = {
     "svc": Method("SVC (exact)", _exact, random=False, weighted=True),
     "linear-svc": Method("LinearSVC", _linear),
     "nystroem-sgd": Method("Nystroem + averaged SGD", _on_landmarks(_averaged_sgd)),
-    "nystroem-svm": Method("Nystroem + linear SVM", _on_landmarks(_liblinear)),
+    "nystroem-svm": Method("Nystroem + linear SVM", _on_landmarks(_linear_svm)),
     "fourier-sgd": Method("Fourier features + averaged SGD", _on_frequencies(_averaged_sgd)),
-    "fourier-svm": Method("Fourier features + linear SVM", _on_frequencies(_liblinear)),
+    "fourier-svm": Method("Fourier features + linear SVM", _on_frequencies(_linear_svm)),
     "boosted-trees": Method("gradient-boosted trees", _trees, dense=True, random=False),
 }

@@ -81,7 +81,7 @@ class Lab:
 
         undisturbed: one after the other, for measurements of microseconds.
         """
-        wanted = list({repr(sorted(parameters.items())): parameters for parameters in trials}.values())
+        wanted = list({Proposal(parameters).key: parameters for parameters in trials}.values())
         names = list(dict.fromkeys(name for parameters in wanted for name in parameters))
         enqueue = [{name: parameters.get(name) for name in names} for parameters in wanted]
         space: Distributions = {

@@ -59,14 +59,12 @@ def run(
         mine = chosen(experiment, sets)
         say(f"{number} of {len(experiments)} · {experiment.name}: {experiment.title} ({', '.join(mine).upper()})")
         rows = experiment.run(lab, mine)
-        measured = facts(lab.size, lab.environment, rows)
         there = read(out / FOLDER, experiment.name)
+        before: dict[str, str] = {}
         if there is not None and there.facts["size"] == lab.size.name:
             others = [row for row in there.rows if row["set"] not in mine]  # sets that were not asked for this time
-            if others:
-                rows = rows + others
-                measured = _together(there.facts, facts(lab.size, lab.environment, rows))
-        write(out / FOLDER, experiment.name, Results(rows, measured))
+            rows, before = rows + others, there.facts if others else {}
+        write(out / FOLDER, experiment.name, Results(rows, facts(lab.size, lab.environment, rows, before)))
         write_page(out, fresh=(experiment.name,))
         clock.next()
 
@@ -92,19 +90,14 @@ def check(experiments: Sequence[Experiment], size: Size, out: Path) -> None:
         raise StudyError(f"cannot write to --out {out}: {error.strerror}") from None
 
 
-def facts(size: Size, environment: dict[str, str], rows: list[Row]) -> dict[str, str]:
-    """What the page tells of where and when it was measured."""
+def facts(size: Size, environment: dict[str, str], rows: list[Row], before: dict[str, str]) -> dict[str, str]:
+    """What the page tells of where and when it was measured. before: of sets that were measured another time."""
     versions = {name: environment.get(f"version.{name}", "") for name in ("python", "numpy", "numba", "scikit-learn")}
     machine = {name: environment.get(f"machine.{name}", "") for name in ("processor", "cores")}
+    found = {name: _both(before.get(name, ""), now) for name, now in (machine | versions).items()}
     days = values(rows, "day")
-    return (
-        {"size": size.name, "day": " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""} | machine | versions
-    )
+    return {"size": size.name, "day": " to ".join(dict.fromkeys(days[:1] + days[-1:]))} | found
 
 
-def _together(one: dict[str, str], other: dict[str, str]) -> dict[str, str]:
-    """Of sets that were measured on different machines; days are those of all rows."""
-    both = {name: [*one.get(name, "").split(AND), other[name]] for name in other}
-    return {name: AND.join(filter(None, dict.fromkeys(values))) for name, values in both.items()} | {
-        "day": other["day"]
-    }
+def _both(before: str, now: str) -> str:
+    return AND.join(filter(None, dict.fromkeys([*before.split(AND), now])))

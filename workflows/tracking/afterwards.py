@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -90,9 +91,9 @@ def serve(orders: Orders, say: Callable[..., None], hurry: Callable[[], None] = 
             say(written=1)
         except (Away, TrackingError, OSError) as error:
             say(away=str(error))
-        except Exception as error:  # a bug is told; other studies are still written
-            say(away=f"{type(error).__name__}: {error}")
-            raise
+        except Exception as error:  # a bug is told with its place; other studies are still written
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            say(away=f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})")
 
     with ThreadPoolExecutor(1, initializer=give_way) as pool:
         while not orders.gone:

@@ -12,8 +12,10 @@ from workflows.reproduction.results import Mean, grouped, mean, mean_of, only, v
 
 BUDGETS, FEW_BUDGETS = (120, 600, 1200, 1800, 2500), (120, 600)
 STRATEGIES = ("cascade", "gradient")
-UNLIKE, UNLIKE_ACCURACY = 0.2, 0.02
-"""Ratios of time, and accuracies, that differ by more are not those of the paper."""
+UNLIKE = 0.2
+"""Ratios of time that differ by more are not those of the paper."""
+Reported = dict[str, dict[int, tuple[float, float]]]
+"""Of a strategy and a budget: the paper's seconds and accuracy."""
 
 
 def run(lab: Lab, sets: tuple[str, ...]) -> list[Row]:
@@ -41,7 +43,7 @@ def section(rows: list[Row]) -> list[Part]:
     return parts
 
 
-def _reading(rows: list[Row], reported: "Reported") -> str:
+def _reading(rows: list[Row], reported: Reported) -> str:
     groups = list(grouped(only(rows, engine="paper"), "maintenance", "budget").values())
     spreads = [mean_of([mean(mine, name).deviation for mine in groups]) for name in ("score_without_bias", "accuracy")]
     means = [mean(mine, "accuracy").value for mine in groups] or [math.nan]
@@ -53,17 +55,19 @@ def _reading(rows: list[Row], reported: "Reported") -> str:
     )
 
 
-def _unlike(rows: list[Row], reported: "Reported") -> str:
+def _unlike(rows: list[Row], reported: Reported) -> str:
     """What of the paper's table does not come out here."""
     if max(row.get("steps", 0) for row in rows) < DATA_SETS["adult"][0]:
         return ""  # of so few rows nobody expects it
     said = []
     theirs = [score for by_budget in reported.values() for _, score in by_budget.values()]
-    ours = mean(only(rows, engine="paper"), "score_without_bias")
-    if theirs and abs(ours.value - mean_of(theirs).value) > UNLIKE_ACCURACY:
+    # Runs of a seed end with the same steps whatever the budget: it is seeds that chance decides about.
+    seeds = grouped(only(rows, engine="paper"), "seed").values()
+    ours = mean_of([mean(mine, "score_without_bias").value for mine in seeds])
+    if theirs and abs(ours.value - mean_of(theirs).value) > 2 * ours.error:
         said.append(
             f"the paper's accuracy without a bias, {100 * mean_of(theirs).value:.1f}% on average where we have "
-            f"{100 * ours.value:.1f}% (standard error {100 * ours.error:.1f}; it does not tell how many runs it took)"
+            f"{100 * ours.value:.1f}% (standard error {100 * ours.error:.1f})"
         )
     for budget, (cascade, _) in reported["cascade"].items():
         there = reported["gradient"][budget][0] / cascade
@@ -73,9 +77,6 @@ def _unlike(rows: list[Row], reported: "Reported") -> str:
                 f"gradient descent's {there:.2f} of the cascade's time at B = {budget}: {here[1] / here[0]:.2f}"
             )
     return f" **Not reproduced**: {'; '.join(said)}." if said else ""
-
-
-Reported = dict[str, dict[int, tuple[float, float]]]
 
 
 def _times(rows: list[Row], reported: Reported) -> str:
