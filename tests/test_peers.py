@@ -14,7 +14,8 @@ from mmbsgd import MultiMergeSVC
 from workflows.data import PreparedData
 from workflows.peers import METHODS, OURS, fit
 from workflows.records import TrialSpec
-from workflows.reproduction.experiments.peers import COLOURS, spaces
+from workflows.reproduction.experiments.peers import spaces
+from workflows.reproduction.experiments.peers_compared import COLOURS
 from workflows.trial import attempt, run_trial
 
 PARAMETERS = {

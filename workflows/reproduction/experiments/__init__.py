@@ -11,6 +11,7 @@ from workflows.reproduction.experiments import (
     parameter_study,
     pareto,
     peers,
+    peers_compared,
     strategies,
     theorem,
 )
@@ -113,7 +114,7 @@ _ALL = (
         SETS,
         (75.0, 4.0),
         peers.run,
-        peers.section,
+        peers_compared.section,
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
