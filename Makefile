@@ -43,6 +43,7 @@ benchmark: .venv/dev
 	$(BIN)/python benchmarks/polishing.py
 	$(BIN)/python benchmarks/data.py
 	$(BIN)/python benchmarks/orchestration.py
+	$(BIN)/python benchmarks/sampler.py
 	$(BIN)/python benchmarks/tracking.py
 	$(BIN)/python benchmarks/predict.py
 	$(BIN)/python benchmarks/scaling.py
